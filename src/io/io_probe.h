@@ -1,0 +1,37 @@
+/*
+ * io_probe: measures what the disk under a file and the memory of this machine deliver. The planner's bounds and the reader's depth come
+ * from it.
+ *
+ * Model    Disk: random reads through the best read queue, at a few (request size, depth) points, about 0.5 s in all. Memory: all
+ *          threads of a pool read one buffer again and again, about 0.1 s. A pure measurement: nothing is kept.
+ * Memory   at most memory_limit_bytes at a time, given back on return.
+ * Threads  the calling thread owns the queue for the time of the call, and runs a loop on the pool.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/status.h"
+#include "base/thread_pool.h"
+#include "io/file_set.h"
+
+struct io_probe_result {
+    double disk_bytes_per_s;   /* at the best point. Where direct reads are refused it may be the speed of the page cache */
+    unsigned best_depth;       /* the cheapest point within 5 % of the best: fewest bytes in flight */
+    uint32_t best_size;        /* bytes per request there */
+    double memory_bytes_per_s; /* plain reads, all threads */
+};
+
+/*
+ * Fills the disk_ and best_ fields. STATUS_INVALID: the file or the limit is below 4 KiB (two windows must fit the limit). A read error
+ * names the file.
+ */
+MUST_CHECK enum status io_probe_disk(struct file_set *files, uint32_t file, uint64_t memory_limit_bytes, struct io_probe_result *result,
+                                     struct error *err);
+
+/*
+ * Fills memory_bytes_per_s. Uses 32 MiB per thread and at least 128 MiB, or the limit: with little memory the processor's caches take
+ * part in the result. STATUS_INVALID: the limit is below 1 MiB.
+ */
+MUST_CHECK enum status io_probe_memory(struct thread_pool *pool, uint64_t memory_limit_bytes, struct io_probe_result *result,
+                                       struct error *err);
