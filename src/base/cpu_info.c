@@ -62,8 +62,7 @@ static bool has_all(unsigned value, unsigned bits) {
     return (value & bits) == bits;
 }
 
-bool cpu_isa_available(enum cpu_isa isa) {
-    CHECK((unsigned)isa < CPU_ISA_COUNT);
+static bool probe_isa(enum cpu_isa isa) {
     struct cpuid_leaf base = cpuid(1, 0), extended = cpuid(7, 0);
     unsigned saved = os_saved_registers();
     bool avx2 =
@@ -95,8 +94,7 @@ void cpu_pause(void) {
 
 #include <asm/hwcap.h>
 
-bool cpu_isa_available(enum cpu_isa isa) {
-    CHECK((unsigned)isa < CPU_ISA_COUNT);
+static bool probe_isa(enum cpu_isa isa) {
     if (isa == CPU_ISA_NEON)
         return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) && (getauxval(AT_HWCAP2) & HWCAP2_I8MM);
     return isa == CPU_ISA_REF;
@@ -108,13 +106,22 @@ void cpu_pause(void) {
 
 #else
 
-bool cpu_isa_available(enum cpu_isa isa) {
+static bool probe_isa(enum cpu_isa isa) {
     return isa == CPU_ISA_REF;
 }
 
 void cpu_pause(void) {}
 
 #endif
+
+bool cpu_isa_available(enum cpu_isa isa) {
+    enum { UNKNOWN, ABSENT, PRESENT };
+    static _Atomic unsigned char known[CPU_ISA_COUNT]; /* a virtual machine takes microseconds for each CPUID */
+    CHECK((unsigned)isa < CPU_ISA_COUNT);
+    if (known[isa] == UNKNOWN)
+        known[isa] = probe_isa(isa) ? PRESENT : ABSENT;
+    return known[isa] == PRESENT;
+}
 
 enum cpu_isa cpu_isa_best(void) {
     static const enum cpu_isa order[] = {CPU_ISA_AMX, CPU_ISA_AVX512, CPU_ISA_AVX2, CPU_ISA_NEON};

@@ -106,10 +106,11 @@ static enum status replace_python_numbers(struct text text, struct byte_buffer *
 
 static enum status load(struct text text, const char *source, json_t **out, struct error *err) {
     json_error_t problem;
+    uint64_t refusals = memory_refusals(); /* jansson takes most failures of its heap for faults of the text */
     *out = json_loadb(text.data ? text.data : "", text.size_bytes, JSON_ALLOW_NUL, &problem);
     if (*out)
         return STATUS_OK;
-    if (json_error_code(&problem) == json_error_out_of_memory || problem.text[0] == 0) /* jansson says nothing about some failures of its heap */
+    if (memory_refusals() != refusals)
         return error_set(err, STATUS_NO_MEMORY, "%s: no memory for its JSON", source);
     return error_set(err, STATUS_CORRUPT, "%s: line %d, column %d: not valid JSON: %s", source, problem.line, problem.column, problem.text);
 }

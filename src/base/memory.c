@@ -26,6 +26,7 @@ static struct {
     _Atomic uint64_t owner_bytes[MEMORY_OWNER_COUNT];
     _Atomic uint64_t locked_bytes;
     _Atomic uint64_t fail_countdown; /* 0: off */
+    _Atomic uint64_t refusals;
 } memory;
 
 const char *memory_owner_name(enum memory_owner owner) {
@@ -48,7 +49,14 @@ static bool must_fail(void) {
     return false;
 }
 
+uint64_t memory_refusals(void) { return atomic_load(&memory.refusals); }
+
 /* ---- heap ---- */
+
+static void *refuse(void) {
+    atomic_fetch_add(&memory.refusals, 1);
+    return NULL;
+}
 
 static void count_heap(void *block) {
     atomic_fetch_add_explicit(&memory.owner_bytes[MEMORY_OTHER], malloc_usable_size(block), memory_order_relaxed);
@@ -65,21 +73,22 @@ void *memory_alloc(size_t size_bytes) {
 void *memory_alloc_array(size_t count, size_t element_bytes) {
     size_t size_bytes;
     if (must_fail() || __builtin_mul_overflow(count, element_bytes, &size_bytes))
-        return NULL;
+        return refuse();
     void *block = calloc(size_bytes ? size_bytes : 1, 1);
-    if (block)
-        count_heap(block);
+    if (!block)
+        return refuse();
+    count_heap(block);
     return block;
 }
 
 void *memory_resize(void *block, size_t count, size_t element_bytes) {
     size_t size_bytes;
     if (must_fail() || __builtin_mul_overflow(count, element_bytes, &size_bytes))
-        return NULL;
+        return refuse();
     size_t old_bytes = block ? malloc_usable_size(block) : 0;
     void *grown = realloc(block, size_bytes ? size_bytes : 1);
     if (!grown)
-        return NULL;
+        return refuse();
     uncount_heap(old_bytes);
     count_heap(grown);
     return grown;

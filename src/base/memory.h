@@ -69,6 +69,12 @@ void memory_setup(void);
 /* Gives free heap pages back to the system: after loading, before planning. */
 void memory_trim(void);
 
+/*
+ * How many small allocations failed so far, in the whole process: tells whether a library that allocates here failed for want of memory,
+ * where it does not say so itself.
+ */
+uint64_t memory_refusals(void);
+
 /* Test hook: the n-th allocation from now (1 = next) fails, once. 0 turns it off. */
 void memory_fail_after(uint64_t allocations);
 
