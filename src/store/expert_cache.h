@@ -1,0 +1,71 @@
+/*
+ * expert_cache: experts in fixed slots, by size class, least recently used first to go.
+ *
+ * It is separate from the steps that want experts (expert_step.h): here is who is in memory, there is who waits for whom.
+ *
+ * Model       a slot is empty, or holds one record that is loading, whole, or failed. It is pinned by a lease, by an item of the current
+ *             step, and, while loading, by its reads. A class's order holds its empty slots and its whole unpinned ones, the next victim
+ *             first. A slot with parts to ask for is in the list of demand, first asked first.
+ * Invariants  every record is in at most one slot; a slot is in its class's order exactly when it is empty or whole and unpinned; a failed
+ *             slot is emptied when its last pin goes and its last read is reaped.
+ *             Checked by expert_cache_check.
+ * Threads     the engine thread.
+ * Memory      one region for all slots; everything is allocated by init.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "store/index_list.h"
+#include "store/record_load.h"
+#include "store/size_class.h"
+#include "store/store_counters.h"
+
+struct cache_slot {
+    struct record_load load; /* load.id WEIGHT_NONE: empty */
+    uint32_t item;           /* of the current step that holds it, or INDEX_NONE */
+    uint32_t leases;
+    uint8_t class_index;
+    bool in_order, in_demand;
+};
+
+struct expert_cache {
+    const struct record_map *map;
+    struct store_counters *counters; /* borrowed */
+    struct size_classes classes;
+    uint32_t class_first[SIZE_CLASSES_MAX]; /* slot */
+    uint64_t class_base_bytes[SIZE_CLASSES_MAX];
+    struct index_list order[SIZE_CLASSES_MAX];
+    struct index_list demand;
+    struct index_link *links; /* per slot: order or demand */
+    struct cache_slot *slots;
+    uint32_t slot_count, record_count /* that are cached */, leases;
+    uint32_t *slot_of; /* per record of the map, or INDEX_NONE */
+    struct weight_region memory;
+};
+
+/* lives: enum weight_life per record. STATUS_OVER_BUDGET: less than one slot per class. */
+MUST_CHECK enum status expert_cache_init(struct expert_cache *cache, const struct record_map *map, const struct store_options *options,
+                                         struct store_counters *counters, struct error *err);
+void expert_cache_deinit(struct expert_cache *cache);
+
+uint32_t expert_cache_class_of(const struct expert_cache *cache, weight_id id);
+/* Slot of a record, loading ones included, or INDEX_NONE. */
+static inline uint32_t expert_cache_find(const struct expert_cache *cache, weight_id id) { return cache->slot_of[id]; }
+/* Evicts the next victim of the record's class and begins to load the record there, last in demand. INDEX_NONE: all slots are pinned. */
+uint32_t expert_cache_place(struct expert_cache *cache, weight_id id);
+/* Makes an unpinned whole slot the last victim of its class. */
+void expert_cache_touch(struct expert_cache *cache, uint32_t slot);
+/* Pins for an item, or gives the item's pin up. */
+void expert_cache_pin(struct expert_cache *cache, uint32_t slot, uint32_t item);
+void expert_cache_unpin(struct expert_cache *cache, uint32_t slot);
+/* Turns the item's pin into a lease; release gives it up. */
+void expert_cache_lease(struct expert_cache *cache, uint32_t slot);
+void expert_cache_release(struct expert_cache *cache, uint32_t slot);
+/* After a part of the slot was submitted, reaped or cancelled: moves the slot to where it belongs now. */
+void expert_cache_settle(struct expert_cache *cache, uint32_t slot);
+/* Drops all pins and everything that is not whole. Nothing may be in flight. */
+void expert_cache_reset(struct expert_cache *cache);
+/* CHECKs all invariants. in_flight: reads of this cache that were not reaped. */
+void expert_cache_check(const struct expert_cache *cache, uint32_t *in_flight);

@@ -1,0 +1,83 @@
+/*
+ * store_internal: the inside of a weight_store, for the files that together implement it.
+ *
+ *   weight_store.c   life cycle, streamed and resident leases, the pump that keeps the disk busy
+ *   expert_step.c    want, take, wait_pieces, want_end
+ *   resident.c       store_load_resident
+ *   range_read.c     store_read_ranges
+ *   store_check.c    store_check
+ */
+#pragma once
+
+#include "store/expert_cache.h"
+#include "store/layer_stream.h"
+#include "store/reader.h"
+#include "store/record_map.h"
+#include "store/store_counters.h"
+#include "store/weight_store.h"
+
+enum item_state {
+    ITEM_PENDING, /* has no slot; in the list of its class */
+    ITEM_LOADING, /* pins a slot that is not whole */
+    ITEM_PRESENT, /* pins a slot that is whole, or failed and to be reported */
+    ITEM_TAKEN,   /* handed out or reported */
+};
+
+struct want_item {
+    weight_id id;
+    uint32_t slot; /* LOADING, PRESENT */
+    uint8_t state, class_index;
+};
+
+/* The experts that one step wants. Lists hold items in listed order, `present` in order of arrival. */
+struct expert_step {
+    bool active;
+    enum store_order order;
+    uint32_t count, taken, next_listed; /* next_listed: STORE_LISTED hands this one out next */
+    struct want_item *items;            /* room for every cached record */
+    struct index_link *links;           /* per item */
+    struct index_list loading, present, pending[SIZE_CLASSES_MAX];
+};
+
+/* A call that waits for its own reads: loading what is resident, or reading ranges. */
+struct blocking_reads {
+    uint32_t in_flight;
+    uint64_t done_bytes; /* wanted bytes that arrived */
+    struct read_failure failure;
+    weight_id failed_id;
+};
+
+struct weight_store {
+    struct record_map map;
+    struct store_counters counters;
+    struct reader reader;
+    struct expert_cache cache;
+    struct layer_stream stream;
+    struct expert_step step;
+    struct blocking_reads blocking;
+    const uint8_t *lives;       /* borrowed */
+    uint64_t *resident_offsets; /* per record, in the trunk */
+    struct weight_region trunk, staging;
+    bool resident_loaded;
+    uint32_t resident_leases;
+};
+
+/* Takes in finished reads, all that are there. With wait, blocks until at least one came; false: none came. Submits nothing. */
+bool store_reap(struct weight_store *store, bool wait);
+/* Gives slots to pending items, then submits: what experts wait for, then read-ahead. */
+void store_pump(struct weight_store *store);
+/* Blocks until a read came and takes in all that are there; counts the time as stall. False: none is in flight. */
+bool store_wait(struct weight_store *store);
+/* store_reap, store_pump; with wait, counts the time as stall. False: nothing came, and nothing is in flight that could. */
+bool store_progress(struct weight_store *store, bool wait);
+/* Waits until nothing is in flight; submits nothing. */
+void store_drain(struct weight_store *store);
+
+MUST_CHECK enum status expert_step_init(struct expert_step *step, uint32_t record_count, struct error *err);
+void expert_step_deinit(struct expert_step *step);
+/* Gives slots to pending items in listed order while there are victims. */
+void expert_step_assign(struct weight_store *store);
+/* After a read of the slot was reaped. */
+void expert_step_arrived(struct weight_store *store, uint32_t slot);
+void expert_step_reset(struct expert_step *step);
+void expert_step_check(const struct weight_store *store);

@@ -1,0 +1,270 @@
+/* weight_store: life cycle, leases of resident and streamed records, and the pump that keeps the disk busy. See weight_store.h. */
+#include "store/weight_store.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include "store/store_internal.h"
+
+/*
+ * Read-ahead is submitted while fewer bytes than this are in flight, of all purposes: enough to saturate any local disk (14 GB/s x 1 ms),
+ * and what a demanded read may find before it in the device: 5 ms at 3 GB/s.
+ */
+#define AHEAD_BYTES_MAX ((uint64_t)16 << 20)
+/* Part of the queue that read-ahead leaves free when experts are cached: their reads are submitted at once, whatever streams. */
+#define DEMAND_SHARE 4
+
+/* ---- life cycle ---- */
+
+static enum status create_trunk(struct weight_store *store, const struct store_options *options, struct error *err) {
+    uint64_t trunk_bytes = 0;
+    store->resident_offsets = memory_alloc_array(options->record_count, sizeof *store->resident_offsets);
+    if (!store->resident_offsets)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the index of %u weights", options->record_count);
+    for (uint32_t i = 0; i < options->stream_count; i++) {
+        CHECK(options->stream_order[i] < options->record_count);
+        store->resident_offsets[options->stream_order[i]] = UINT64_MAX; /* marks what the order names */
+    }
+    for (weight_id id = 0; id < options->record_count; id++) {
+        CHECK(options->lives[id] <= WEIGHT_CACHED);
+        CHECK((options->lives[id] == WEIGHT_STREAMED) == (store->resident_offsets[id] == UINT64_MAX));
+        store->resident_offsets[id] = trunk_bytes;
+        if (options->lives[id] == WEIGHT_RESIDENT && !size_add(trunk_bytes, record_map_memory_bytes(&store->map, id), &trunk_bytes))
+            return error_set(err, STATUS_NO_MEMORY, "the resident weights are larger than the address space");
+    }
+    return weight_region_create(&store->trunk, &store->map, trunk_bytes, MEMORY_TRUNK, options->lock, err);
+}
+
+static enum status init(struct weight_store *store, const struct store_options *options, struct error *err) {
+    TRY(record_map_init(&store->map, options, err));
+    TRY(reader_init(&store->reader, options->queue, &store->counters, err));
+    TRY(create_trunk(store, options, err)); /* locked first, then ring, then cache */
+    TRY(layer_stream_init(&store->stream, &store->map, options, err));
+    TRY(expert_cache_init(&store->cache, &store->map, options, &store->counters, err));
+    TRY(expert_step_init(&store->step, store->cache.record_count, err));
+    return weight_region_create(&store->staging, &store->map, STORE_STAGING_BYTES, MEMORY_STAGING, false, err);
+}
+
+enum status store_create(const struct store_options *options, struct weight_store **out, struct error *err) {
+    CHECK(options->files && options->queue && options->records && options->pieces && options->lives);
+    CHECK(read_queue_in_flight(options->queue) == 0);
+    *out = NULL;
+    struct weight_store *store = memory_alloc(sizeof *store);
+    if (!store)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for a weight store");
+    store->lives = options->lives;
+    enum status status = init(store, options, err);
+    if (status == STATUS_OK)
+        *out = store;
+    else
+        store_destroy(store);
+    return status;
+}
+
+void store_destroy(struct weight_store *store) {
+    if (!store)
+        return;
+    CHECK(store->cache.leases == 0 && store->stream.leases == 0 && store->resident_leases == 0);
+    store_drain(store);
+    weight_region_destroy(&store->staging);
+    expert_step_deinit(&store->step);
+    expert_cache_deinit(&store->cache);
+    layer_stream_deinit(&store->stream);
+    weight_region_destroy(&store->trunk);
+    memory_free(store->resident_offsets);
+    reader_deinit(&store->reader);
+    memory_free(store);
+}
+
+void store_reset(struct weight_store *store) {
+    store_drain(store);
+    store->step.active = false;
+    store->step.count = 0;
+    expert_step_reset(&store->step);
+    expert_cache_reset(&store->cache);
+    layer_stream_reset(&store->stream);
+    store->blocking = (struct blocking_reads){0};
+}
+
+/* ---- reads ---- */
+
+static void blocking_read_done(struct blocking_reads *blocking, const struct store_read *read) {
+    CHECK(blocking->in_flight > 0);
+    blocking->in_flight--;
+    if (read->request.status == STATUS_OK) {
+        blocking->done_bytes += read->request.size_bytes;
+    } else if (blocking->failure.status == STATUS_OK) {
+        blocking->failure = read_failure_of(&read->request);
+        blocking->failed_id = read->index;
+    }
+}
+
+static void dispatch(struct weight_store *store, struct store_read *read) {
+    const struct read_request *request = &read->request;
+    switch (read->purpose) {
+    case READ_FOR_CACHE:
+        record_load_done(read->load, read->piece, request);
+        expert_step_arrived(store, read->index);
+        expert_cache_settle(&store->cache, read->index);
+        break;
+    case READ_FOR_STREAM:
+        record_load_done(read->load, read->piece, request);
+        layer_stream_settle(&store->stream);
+        break;
+    case READ_FOR_RANGE:
+        if (request->status == STATUS_OK)
+            memcpy(read->copy_to, request->dst + request->skip_bytes, request->size_bytes);
+        blocking_read_done(&store->blocking, read);
+        break;
+    case READ_FOR_RESIDENT:
+        blocking_read_done(&store->blocking, read);
+        break;
+    }
+    reader_finish(&store->reader, read);
+}
+
+bool store_reap(struct weight_store *store, bool wait) {
+    struct store_read *read = store->reader.in_flight > 0 ? reader_reap(&store->reader, wait) : NULL;
+    if (!read)
+        return false;
+    do
+        dispatch(store, read);
+    while ((read = reader_reap(&store->reader, false)) != NULL);
+    return true;
+}
+
+bool store_wait(struct weight_store *store) {
+    uint64_t start_ns = clock_now_ns();
+    bool came = store_reap(store, true);
+    counter_add(&store->counters.stall_ns, clock_now_ns() - start_ns);
+    return came;
+}
+
+void store_drain(struct weight_store *store) {
+    while (store->reader.in_flight > 0)
+        (void)store_reap(store, true);
+}
+
+static void read_ahead(struct weight_store *store) {
+    struct reader *reader = &store->reader;
+    unsigned reserve = 0;
+    if (store->cache.record_count > 0 && reader->depth > 1)
+        reserve = reader->depth >= DEMAND_SHARE ? reader->depth / DEMAND_SHARE : 1;
+    layer_stream_fill(&store->stream);
+    while (reader->in_flight < reader->depth - reserve && (reader->in_flight == 0 || reader->in_flight_bytes < AHEAD_BYTES_MAX)) {
+        struct record_load *load = layer_stream_demand(&store->stream);
+        if (!load || !reader_submit_part(reader, &store->map, load, READ_FOR_STREAM, 0))
+            return;
+    }
+}
+
+void store_pump(struct weight_store *store) {
+    struct expert_cache *cache = &store->cache;
+    expert_step_assign(store);
+    while (cache->demand.first != INDEX_NONE) {
+        uint32_t slot = cache->demand.first;
+        if (!reader_submit_part(&store->reader, &store->map, &cache->slots[slot].load, READ_FOR_CACHE, slot))
+            break;
+        expert_cache_settle(cache, slot);
+    }
+    if (store->stream.order_count > 0) /* what is left of the queue: demand ends above when all is submitted or nothing more is taken */
+        read_ahead(store);
+    reader_flush(&store->reader);
+}
+
+bool store_progress(struct weight_store *store, bool wait) {
+    bool came = store_reap(store, false);
+    store_pump(store);
+    if (came || !wait || store->reader.in_flight == 0)
+        return came;
+    came = store_wait(store);
+    store_pump(store);
+    return came;
+}
+
+void store_poll(struct weight_store *store) { (void)store_progress(store, false); }
+
+/* ---- leases ---- */
+
+static enum status acquire_streamed(struct weight_store *store, weight_id id, struct weight_lease *out, struct error *err) {
+    struct layer_stream *stream = &store->stream;
+    CHECK(stream->order[stream->next_position] == id);
+    (void)store_progress(store, false);
+    struct stream_entry *entry;
+    while ((entry = layer_stream_next(stream)) == NULL || !record_load_whole(&store->map, &entry->load)) {
+        if (entry && record_load_failed(&entry->load)) {
+            enum status status = record_map_error(&store->map, id, &entry->load.failure, err);
+            layer_stream_drop(stream);
+            return status;
+        }
+        if (!store_progress(store, true))
+            return error_set(err, STATUS_INTERNAL,
+                             "%s finds no room in the ring of %" PRIu64 " bytes while %" PRIu32 " streamed weights are leased",
+                             store->map.records[id].name, stream->ring_bytes, stream->leases);
+    }
+    counter_add(&store->counters.demanded_bytes, record_map_piece_bytes(&store->map, id));
+    const uint8_t *memory = entry->load.memory;
+    record_map_lease(&store->map, id, memory, layer_stream_lease(stream), out);
+    return STATUS_OK;
+}
+
+enum status store_acquire(struct weight_store *store, weight_id id, struct weight_lease *out, struct error *err) {
+    CHECK(id < store->map.record_count);
+    out->id = WEIGHT_NONE;
+    if (store->lives[id] == WEIGHT_STREAMED)
+        return acquire_streamed(store, id, out, err);
+    CHECK(store->lives[id] == WEIGHT_RESIDENT && store->resident_loaded);
+    store->resident_leases++;
+    record_map_lease(&store->map, id, store->trunk.base + store->resident_offsets[id], INDEX_NONE, out);
+    return STATUS_OK;
+}
+
+void store_release(struct weight_store *store, struct weight_lease *lease) {
+    CHECK(lease->id < store->map.record_count); /* else it was released before */
+    switch ((enum weight_life)store->lives[lease->id]) {
+    case WEIGHT_RESIDENT:
+        CHECK(store->resident_leases > 0);
+        store->resident_leases--;
+        break;
+    case WEIGHT_STREAMED:
+        layer_stream_release(&store->stream, lease->slot);
+        store_pump(store);
+        break;
+    case WEIGHT_CACHED:
+        expert_cache_release(&store->cache, lease->slot);
+        store_pump(store);
+        break;
+    }
+    lease->id = WEIGHT_NONE;
+}
+
+void store_stream_rewind(struct weight_store *store) {
+    if (store->stream.order_count == 0)
+        return;
+    layer_stream_rewind(&store->stream);
+    store_pump(store);
+}
+
+/* ---- inspection ---- */
+
+void store_stats_read(const struct weight_store *store, struct store_stats *out) {
+    const struct store_counters *c = &store->counters;
+    *out = (struct store_stats){
+        .read_bytes = counter_read(&c->read_bytes),
+        .demanded_bytes = counter_read(&c->demanded_bytes),
+        .resident_bytes = counter_read(&c->resident_bytes),
+        .hits = counter_read(&c->hits),
+        .misses = counter_read(&c->misses),
+        .hit_bytes = counter_read(&c->hit_bytes),
+        .evictions = counter_read(&c->evictions),
+        .stall_ns = counter_read(&c->stall_ns),
+        .reads = counter_read(&c->reads),
+        .read_retries = counter_read(&c->read_retries),
+        .load_ns = counter_read(&c->load_ns),
+    };
+}
+
+uint32_t store_slot_count(const struct weight_store *store) { return store->cache.slot_count; }

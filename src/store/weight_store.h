@@ -1,0 +1,148 @@
+/*
+ * weight_store: who is in memory. One store with one budget and one read queue serves all models of a process.
+ *
+ * Model       A *record* is a group of byte ranges (*pieces*) that are loaded and leased together: a tensor or some of its rows with its
+ *             scales, or one expert's gate, up and down. Ids are indices into one table for all models. A record has one of three lives:
+ *               RESIDENT  loaded once by store_load_resident with direct reads into locked memory, never leaves.
+ *               STREAMED  read again for every pass, in the fixed cyclic order given at create, into a ring; read-ahead goes on as far
+ *                         as the ring has room, across the end of a pass into the next one.
+ *               CACHED    experts: fixed slots by size class, LRU with pins. Every record is in at most one slot.
+ *             States: absent -> loading -> resident(pins). A lease is a pin; nobody keeps a pointer past its release.
+ * Invariants  exactly one release per successful acquire or take. A loading slot is pinned by its read. A failed read empties the slot
+ *             and fails only its waiters; a record is never handed out with a byte missing.
+ *             store_check() (debug builds, tests) verifies all of it.
+ * Priorities  reads that an expert step waits for are submitted first, in listed order. Read-ahead of the stream is submitted when none of
+ *             those waits for submission, keeps a quarter of the queue free for them, and has a bounded number of bytes in flight.
+ * Threads     the engine thread owns the store. store_stats_read may be called from any thread.
+ * Memory      everything is allocated by create; nothing later. Locking is tried for trunk, ring and cache in this order.
+ * Failure     errors name model file, layer and record; after an error store_reset brings the store back to a clean state and the next
+ *             request works. What failed is read anew when it is asked for again.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "io/file_set.h"
+#include "io/read_queue.h"
+
+#define STORE_PIECES_MAX 12
+#define STORE_STAGING_BYTES ((uint64_t)1 << 20) /* for store_read_ranges, beside ring and cache: fifty rows of 16 KiB at once */
+
+typedef uint32_t weight_id;
+
+enum weight_life { WEIGHT_RESIDENT, WEIGHT_STREAMED, WEIGHT_CACHED };
+
+struct weight_piece { /* size_bytes > 0, inside the file */
+    uint32_t file;
+    uint64_t offset_bytes, size_bytes;
+};
+
+struct weight_record {
+    uint16_t model; /* index of the model in this process */
+    uint16_t piece_count;
+    uint32_t first_piece;
+    int32_t layer;    /* -1: outside the layers */
+    int32_t expert;   /* -1: not an expert */
+    const char *name; /* for messages, borrowed: "blk.3.ffn_down" */
+};
+
+struct store_options {
+    struct file_set *files;              /* borrowed */
+    struct read_queue *queue;            /* borrowed; nobody else may use it while the store lives */
+    const struct weight_record *records; /* borrowed for the store's life */
+    const struct weight_piece *pieces;   /* borrowed for the store's life */
+    uint32_t record_count;
+    const uint8_t *lives;          /* enum weight_life per record */
+    const weight_id *stream_order; /* all STREAMED records in the order of a pass; borrowed */
+    uint32_t stream_count;
+    uint64_t ring_bytes;  /* memory for streamed records: at least the largest one's window */
+    uint64_t cache_bytes; /* memory for cached records: slots are cut from it by size class */
+    bool lock;            /* try to lock trunk, then ring, then cache; each may fail alone */
+    uint64_t split_bytes; /* larger pieces are read by requests of about this size; a power of two; 0: 4 MiB */
+};
+
+struct weight_lease {
+    weight_id id;
+    uint32_t piece_count;
+    const uint8_t *pieces[STORE_PIECES_MAX]; /* first byte of each piece; alignment is what the file offset gives */
+    uint32_t slot;                           /* for the store */
+};
+
+struct weight_store;
+
+/* Memory that a record takes, resident, in a ring or as the size of a slot: the aligned windows of its pieces. For the planner. */
+uint64_t store_record_bytes(const struct file_set *files, const struct weight_record *record, const struct weight_piece *pieces);
+
+/* STATUS_OVER_BUDGET: ring or cache cannot hold the largest record. STATUS_CORRUPT: a piece lies outside its file. */
+MUST_CHECK enum status store_create(const struct store_options *options, struct weight_store **out, struct error *err);
+void store_destroy(struct weight_store *store); /* waits for reads in flight; CHECKs that no lease is out */
+
+/*
+ * Loads all RESIDENT records at full queue depth. progress(context, done_bytes, total_bytes) may be NULL; returning false cancels. After an
+ * error or a cancel it may be called again and starts anew. At the end read-ahead of the stream begins.
+ */
+MUST_CHECK enum status store_load_resident(struct weight_store *store, bool (*progress)(void *, uint64_t, uint64_t), void *context,
+                                           struct error *err);
+
+/*
+ * RESIDENT: cannot fail once loaded, costs an index. STREAMED: must be asked for in stream order (CHECK); waits for its read. Its memory is
+ * used again once it and all streamed records acquired before it are released; holding more of them than the ring was planned for
+ * (placement_input.stream_leases) ends in STATUS_INTERNAL when the next one finds no room. After an error the same id may be asked for
+ * again.
+ */
+MUST_CHECK enum status store_acquire(struct weight_store *store, weight_id id, struct weight_lease *out, struct error *err);
+void store_release(struct weight_store *store, struct weight_lease *lease);
+/* The next streamed record asked for will be the first of the order: after a pass that was cut short. Keeps read-ahead that fits. */
+void store_stream_rewind(struct weight_store *store);
+
+/*
+ * Experts. want: declares the CACHED records of one step (no duplicates). Those in the cache are pinned at once; reads for the others
+ * are submitted in listed order as slots allow (a slot being filled by nobody's lease, least recently used first) and before this
+ * returns, so that the caller can compute while they load. Works with any number of slots >= 1: slots that are released serve the rest.
+ * take: hands out the next one that has its first pieces_needed pieces in memory: STORE_ANY: any, present ones first; STORE_LISTED:
+ * strictly in listed order. With wait false returns *index = UINT32_MAX when none is ready;
+ *       so it does, with and without wait, when all were handed out. A failed read is reported by one take with *index set to its record;
+ *       the others can still be taken. With every slot that could serve the rest leased by the caller, waiting is STATUS_INTERNAL: release
+ *       before you wait.
+ * wait_pieces: waits until all pieces of a lease taken early are there. After an error the lease still has to be released.
+ * want_end: forgets what was not taken (its reads go on into the cache); every lease must have been released.
+ */
+enum store_order { STORE_ANY, STORE_LISTED };
+MUST_CHECK enum status store_want(struct weight_store *store, const weight_id *ids, uint32_t count, enum store_order order,
+                                  struct error *err);
+MUST_CHECK enum status store_take(struct weight_store *store, uint32_t pieces_needed, bool wait, uint32_t *index, struct weight_lease *out,
+                                  struct error *err);
+MUST_CHECK enum status store_wait_pieces(struct weight_store *store, struct weight_lease *lease, struct error *err);
+void store_want_end(struct weight_store *store);
+
+/* Without waiting: takes in finished reads and submits what has room. For the executor between steps; cheap when nothing is in flight. */
+void store_poll(struct weight_store *store);
+
+/* Blocking read of small ranges (embedding rows) through the queue, all at once. dst[i] gets pieces[i].size_bytes bytes. */
+MUST_CHECK enum status store_read_ranges(struct weight_store *store, const struct weight_piece *pieces, uint32_t count, uint8_t *const *dst,
+                                         struct error *err);
+
+/*
+ * After an error or cancel: waits for reads in flight, drops all pins and wants, keeps what is whole in the cache, rewinds the stream.
+ * Leases of STREAMED and CACHED records that were out are void and must not be released.
+ */
+void store_reset(struct weight_store *store);
+
+struct store_stats {         /* totals since create; all monotonic */
+    uint64_t read_bytes;     /* from the device, alignment included */
+    uint64_t demanded_bytes; /* piece bytes that take/acquire had to have read (misses, streamed, ranges) */
+    uint64_t resident_bytes; /* read by load_resident, not in read_bytes */
+    uint64_t hits, misses;   /* CACHED records wanted */
+    uint64_t hit_bytes;
+    uint64_t evictions;
+    uint64_t stall_ns; /* engine thread waited for a read */
+    uint64_t reads, read_retries;
+    uint64_t load_ns; /* store_load_resident */
+};
+void store_stats_read(const struct weight_store *store, struct store_stats *out);
+uint32_t store_slot_count(const struct weight_store *store); /* of all classes */
+/* Verifies every invariant; CHECKs. For tests and debug builds. */
+void store_check(const struct weight_store *store);
