@@ -1,0 +1,53 @@
+/*
+ * simd: what the AVX2 kernels share: lane trees, sums of integers across vectors, unaligned loads.
+ *
+ * Everything is static inline, so that no code compiled with these flags can be taken by the linker for other files.
+ */
+#pragma once
+
+#include <immintrin.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+/* The 8-lane tree: j + (j + 4), + 2, + 1. */
+ALWAYS_INLINE float tree8(__m256 lanes) {
+    __m128 b = _mm_add_ps(_mm256_castps256_ps128(lanes), _mm256_extractf128_ps(lanes, 1));
+    b = _mm_add_ps(b, _mm_movehl_ps(b, b));
+    return _mm_cvtss_f32(_mm_add_ss(b, _mm_movehdup_ps(b)));
+}
+
+ALWAYS_INLINE __m256i interleave_add_32(__m256i a, __m256i b) {
+    return _mm256_add_epi32(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+}
+ALWAYS_INLINE __m256i interleave_add_64(__m256i a, __m256i b) {
+    return _mm256_add_epi32(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
+}
+
+/* Element i is the sum of the 8 numbers of v[i]. */
+ALWAYS_INLINE __m256i sums_of_8(const __m256i v[8]) {
+    __m256i a = interleave_add_64(interleave_add_32(v[0], v[1]), interleave_add_32(v[2], v[3]));
+    __m256i b = interleave_add_64(interleave_add_32(v[4], v[5]), interleave_add_32(v[6], v[7]));
+    return _mm256_add_epi32(_mm256_permute2x128_si256(a, b, 0x20), _mm256_permute2x128_si256(a, b, 0x31));
+}
+
+/* Sums of pairs of products of unsigned and signed bytes, 16 bits each; the caller knows that they fit. */
+ALWAYS_INLINE __m256i dot_pairs(__m256i unsigned_bytes, __m256i signed_bytes) { return _mm256_maddubs_epi16(unsigned_bytes, signed_bytes); }
+
+ALWAYS_INLINE __m256i load_256(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
+ALWAYS_INLINE __m128i load_128(const void *p) { return _mm_loadu_si128((const __m128i *)p); }
+ALWAYS_INLINE uint16_t load_u16(const void *p) {
+    uint16_t value;
+    memcpy(&value, p, sizeof value);
+    return value;
+}
+ALWAYS_INLINE uint32_t load_u32(const void *p) {
+    uint32_t value;
+    memcpy(&value, p, sizeof value);
+    return value;
+}
+ALWAYS_INLINE float fused_multiply_add(float a, float b, float c) {
+    return _mm_cvtss_f32(_mm_fmadd_ss(_mm_set_ss(a), _mm_set_ss(b), _mm_set_ss(c)));
+}

@@ -1,0 +1,30 @@
+/*
+ * kernel_select: the tables of all levels, each made of the one below and what its own folder does better.
+ *
+ * A new level is a folder with an ENTRIES list and one line here. The tables are constant; code of a level runs only when its table was
+ * handed out, and that happens only after the processor was asked.
+ */
+#include "base/check.h"
+#include "kernel/kernel.h"
+#include "kernel/ref/ref.h"
+#if defined(__x86_64__)
+#include "kernel/avx2/avx2.h"
+#include "kernel/avx512/avx512.h"
+#endif
+
+#pragma GCC diagnostic ignored "-Woverride-init" /* later initialisers replace earlier ones on purpose */
+
+static const struct kernel_table tables[CPU_ISA_COUNT] = {
+    [CPU_ISA_REF] = {REF_ENTRIES, .isa = CPU_ISA_REF},
+#if defined(__x86_64__)
+    [CPU_ISA_AVX2] = {REF_ENTRIES, AVX2_ENTRIES, .isa = CPU_ISA_AVX2},
+    [CPU_ISA_AVX512] = {REF_ENTRIES, AVX2_ENTRIES, AVX512_ENTRIES, .isa = CPU_ISA_AVX512},
+    [CPU_ISA_AMX] = {REF_ENTRIES, AVX2_ENTRIES, AVX512_ENTRIES, .isa = CPU_ISA_AMX},
+#endif
+    [CPU_ISA_NEON] = {REF_ENTRIES, .isa = CPU_ISA_NEON},
+};
+
+const struct kernel_table *kernel_table_for(enum cpu_isa isa) {
+    CHECK((unsigned)isa < CPU_ISA_COUNT);
+    return cpu_isa_available(isa) ? &tables[isa] : NULL;
+}
