@@ -1,0 +1,138 @@
+/*
+ * cpu_backend: create, scratch, dispatch.
+ */
+#include "backend/cpu/cpu_internal.h"
+#include "base/check.h"
+
+void backend_limits_add_weight(struct backend_limits *limits, enum weight_use use, unsigned format, uint32_t group_cols, size_t cols) {
+    unsigned block = limits->exact ? 0 : matrix_activation_block(format, group_cols);
+    size_t bytes = activation_layout(block, cols).row_bytes;
+    size_t *widest = use == WEIGHT_OF_EXPERT_INPUT  ? &limits->expert_input_row_bytes
+                     : use == WEIGHT_OF_EXPERT_DOWN ? &limits->hidden_row_bytes
+                                                    : &limits->input_row_bytes;
+    if (block == 0 && use != WEIGHT_OF_EXPERT_INPUT)
+        bytes = 0; /* used where it lies */
+    *widest = bytes > *widest ? bytes : *widest;
+    limits->matmul_cols = cols > limits->matmul_cols ? cols : limits->matmul_cols;
+}
+
+size_t backend_pair_limit(const struct backend_limits *limits) { return limits->rows > limits->top_k ? limits->rows : limits->top_k; }
+
+bool cpu_backend_available(enum cpu_isa isa) { return kernel_table_for(isa) != NULL; }
+
+bool cpu_backend_supports(enum cpu_isa isa, bool exact, unsigned format) {
+    const struct kernel_table *kernels = kernel_table_for(isa);
+    return kernels && (exact || (format < MATRIX_FORMAT_COUNT && kernels->matmul[format] != NULL));
+}
+
+/* ---- scratch ---- */
+
+struct cutter { /* counts when data is NULL, cuts otherwise */
+    uint8_t *data;
+    size_t used_bytes;
+};
+
+static void *cut(struct cutter *cutter, size_t count, size_t element_bytes) {
+    size_t at = cutter->used_bytes;
+    cutter->used_bytes += (size_t)size_round_up(count * element_bytes, 64);
+    return cutter->data ? cutter->data + at : NULL;
+}
+
+static void cut_worker(struct cutter *cutter, const struct backend_limits *l, struct cpu_worker *worker) {
+    worker->decode = cut(cutter, l->exact ? l->matmul_cols : 0, sizeof(float));
+    worker->attention =
+        cut(cutter, l->attention_group ? attention_scratch_floats(l->attention_group, l->attention_v_dim) : 0, sizeof(float));
+    worker->k_tiles = cut(cutter, l->attention_tiles, sizeof(void *));
+    worker->v_tiles = cut(cutter, l->attention_tiles, sizeof(void *));
+    worker->router = cut(cutter, 3 * l->experts, sizeof(float));
+    worker->head = cut(cutter, l->attention_head_dim, sizeof(float));
+    worker->partial = cut(cutter, l->experts ? backend_pair_limit(l) * CPU_DOWN_ROWS : 0, sizeof(float));
+}
+
+static void cut_shared(struct cutter *cutter, const struct backend_limits *l, struct cpu_backend *cpu) {
+    size_t pairs = l->experts ? backend_pair_limit(l) : 0, expert_rows = l->experts ? l->rows : 0;
+    cpu->inputs = cut(cutter, l->rows, l->input_row_bytes);
+    for (int i = 0; i < 2; i++) {
+        cpu->expert_inputs[i] = cut(cutter, expert_rows, l->exact ? 0 : l->expert_input_row_bytes);
+        cpu->gathered[i] = cut(cutter, l->rows > 1 ? pairs : 0, l->expert_input_row_bytes);
+        cpu->hidden[i] = cut(cutter, pairs * l->expert_hidden, sizeof(float));
+    }
+    cpu->hidden_inputs = cut(cutter, pairs, l->hidden_row_bytes);
+}
+
+size_t cpu_backend_scratch_bytes(const struct cpu_backend_options *options) {
+    struct cutter counter = {0};
+    struct cpu_backend cpu;
+    struct cpu_worker worker;
+    for (unsigned t = 0; t < options->threads; t++)
+        cut_worker(&counter, &options->limits, &worker);
+    cut_shared(&counter, &options->limits, &cpu);
+    return counter.used_bytes;
+}
+
+/* ---- life ---- */
+
+static enum status cpu_run(struct backend *backend, const struct op *op, const struct op_call *call, struct error *err) {
+    struct cpu_backend *cpu = (struct cpu_backend *)backend;
+    (void)err;
+    op_check(op, call); /* nanoseconds beside any op */
+    switch (op->kind) {
+    case OP_MATMUL:
+        cpu_run_matmul(cpu, op, call);
+        break;
+    case OP_ATTENTION:
+        cpu_run_attention(cpu, op, call);
+        break;
+    case OP_KV_WRITE:
+        cpu_run_kv_write(cpu, op, call);
+        break;
+    case OP_EXPERTS:
+        cpu_run_experts(cpu, op, call);
+        break;
+    default:
+        cpu_run_rows(cpu, op, call);
+    }
+    return STATUS_OK;
+}
+
+static void cpu_destroy(struct backend *backend) {
+    struct cpu_backend *cpu = (struct cpu_backend *)backend;
+    thread_pool_destroy(cpu->pool);
+    memory_region_destroy(&cpu->scratch);
+    memory_free(cpu->workers);
+    memory_free(cpu);
+}
+
+static const struct backend_operations operations = {.name = "cpu", .run = cpu_run, .destroy = cpu_destroy};
+
+enum status cpu_backend_create(const struct cpu_backend_options *options, struct backend **out, struct error *err) {
+    *out = NULL;
+    CHECK(options->threads >= 1);
+    struct cpu_backend *cpu = memory_alloc(sizeof *cpu);
+    if (!cpu)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the CPU backend");
+    cpu->base.operations = &operations;
+    cpu->limits = options->limits;
+    cpu->kernels = kernel_table_for(options->isa);
+    cpu->workers = memory_alloc_array(options->threads, sizeof *cpu->workers);
+    enum status status = STATUS_OK;
+    if (!cpu->kernels)
+        status = error_set(err, STATUS_UNSUPPORTED, "this processor lacks the instruction set '%s'", cpu_isa_name(options->isa));
+    else if (!cpu->workers)
+        status = error_set(err, STATUS_NO_MEMORY, "no memory for the CPU backend");
+    if (status == STATUS_OK)
+        status = memory_region_create(&cpu->scratch, cpu_backend_scratch_bytes(options), MEMORY_ACTIVATIONS, false, err);
+    if (status == STATUS_OK)
+        status = thread_pool_create(options->threads, &cpu->pool, err);
+    if (status != STATUS_OK) {
+        cpu_destroy(&cpu->base);
+        return status;
+    }
+    struct cutter cutter = {.data = cpu->scratch.data};
+    for (unsigned t = 0; t < options->threads; t++)
+        cut_worker(&cutter, &cpu->limits, &cpu->workers[t]);
+    cut_shared(&cutter, &cpu->limits, cpu);
+    CHECK(cutter.used_bytes <= cpu->scratch.size_bytes || !cpu->scratch.data);
+    *out = &cpu->base;
+    return STATUS_OK;
+}

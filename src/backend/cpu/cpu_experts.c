@@ -1,0 +1,225 @@
+/*
+ * cpu_experts: the experts step, in parts as experts come into memory.
+ *
+ * Model    a pair is one row at one expert. All pairs of a call share three parallel regions: gate and up with the activation, quantising,
+ * down. With parking, outputs wait in any order and are summed in increasing expert index with the last part; without, experts come in
+ * increasing index and each thread adds its rows of every product at once. Both give the same bits.
+ */
+#include <string.h>
+
+#include "backend/cpu/cpu_internal.h"
+#include "base/check.h"
+
+#define CHUNK_ROWS 16
+
+struct experts_job {
+    struct cpu_backend *cpu;
+    const struct op *op;
+    const struct op_call *call;
+    struct activation_layout layouts[2]; /* inputs of gate and up; block 0: f32 as they are */
+    struct activation_layout hidden_layout;
+    const uint8_t *quantised[2];
+    size_t pairs;
+};
+
+/* ---- inputs ---- */
+
+static const uint8_t *row_input(const struct experts_job *job, int which, size_t row) {
+    return job->layouts[which].block ? job->quantised[which] + row * job->layouts[which].row_bytes
+                                     : (const uint8_t *)(job->call->in[0] + row * job->call->in_width[0]);
+}
+
+static size_t row_input_bytes(const struct experts_job *job, int which) {
+    return job->layouts[which].block ? job->layouts[which].row_bytes : job->call->in_width[0] * sizeof(float);
+}
+
+/* Quantises the rows of x for gate and up; one area serves both when they want the same. */
+static void prepare_inputs(struct experts_job *job) {
+    const struct expert_work *work = job->call->work;
+    const struct matrix *matrices[2] = {work->gate.data ? &work->gate : &work->up, &work->up};
+    for (int i = 0; i < 2; i++) {
+        unsigned block = cpu_activation_block(job->cpu, matrices[i]);
+        job->layouts[i] = activation_layout(block, job->op->experts.hidden);
+        bool same = i == 1 && block == job->layouts[0].block;
+        job->quantised[i] = same ? job->quantised[0] : job->cpu->expert_inputs[i];
+        if (block && !same && job->call->first_part)
+            cpu_quantize_rows(job->cpu, job->call->in[0], job->call->in_width[0], job->call->rows, &job->layouts[i],
+                              job->cpu->expert_inputs[i]);
+    }
+    unsigned hidden_block = cpu_activation_block(job->cpu, &work->down);
+    job->hidden_layout = activation_layout(hidden_block, job->op->experts.expert_hidden);
+}
+
+static size_t pair_of_work(const struct experts_job *job, size_t index) {
+    size_t pair = 0;
+    for (size_t w = 0; w < index; w++)
+        pair += job->call->work[w].row_count;
+    return pair;
+}
+
+static void gather_body(void *context, size_t begin, size_t end, unsigned worker) {
+    struct experts_job *job = context;
+    (void)worker;
+    size_t pair = pair_of_work(job, begin);
+    for (size_t w = begin; w < end; pair += job->call->work[w++].row_count) {
+        const struct expert_work *work = &job->call->work[w];
+        for (int which = 0; which < 2 && work->row_count > 1; which++) {
+            if (which == 1 && job->quantised[1] == job->quantised[0] && job->layouts[0].block == job->layouts[1].block)
+                continue;
+            size_t bytes = row_input_bytes(job, which);
+            for (uint32_t i = 0; i < work->row_count; i++)
+                memcpy(job->cpu->gathered[which] + (pair + i) * bytes, row_input(job, which, work->rows[i]), bytes);
+        }
+    }
+}
+
+/* ---- gate and up ---- */
+
+static void product_rows(const struct experts_job *job, size_t w, size_t pair, int which, size_t begin, size_t end, unsigned worker) {
+    const struct expert_work *work = &job->call->work[w];
+    size_t width = job->op->experts.expert_hidden;
+    const struct matrix *matrix = which == 0 ? &work->gate : &work->up;
+    const float *bias = which == 0 ? work->gate_bias : work->up_bias;
+    int area = which == 1 && job->layouts[0].block == job->layouts[1].block ? 0 : which;
+    size_t bytes = row_input_bytes(job, which);
+    struct matmul_args args = {.w = matrix,
+                               .row_begin = begin,
+                               .row_end = end,
+                               .tokens = work->row_count,
+                               .x_row_bytes = bytes,
+                               .x = work->row_count == 1 ? row_input(job, which, work->rows[0]) : job->cpu->gathered[area] + pair * bytes,
+                               .y = job->cpu->hidden[which] + pair * width,
+                               .y_stride = width};
+    cpu_product(job->cpu, &args, worker);
+    for (uint32_t i = 0; bias && i < work->row_count; i++)
+        job->cpu->kernels->add(args.y + i * width + begin, bias + begin, end - begin);
+}
+
+static void gate_up_rows(const struct experts_job *job, size_t w, size_t pair, size_t begin, size_t end, unsigned worker) {
+    const struct expert_work *work = &job->call->work[w];
+    const struct op *op = job->op;
+    size_t width = op->experts.expert_hidden;
+    product_rows(job, w, pair, 1, begin, end, worker);
+    if (work->gate.data)
+        product_rows(job, w, pair, 0, begin, end, worker);
+    for (uint32_t i = 0; i < work->row_count; i++) {
+        float *gate = job->cpu->hidden[0] + (pair + i) * width + begin, *up = job->cpu->hidden[1] + (pair + i) * width + begin;
+        struct gate_args args = {.kind = op->experts.gate,
+                                 .gate = work->gate.data ? gate : up,
+                                 .up = work->gate.data ? up : NULL,
+                                 .y = gate,
+                                 .count = end - begin,
+                                 .a = op->experts.a,
+                                 .b = op->experts.b,
+                                 .c = op->experts.c,
+                                 .d = op->experts.d};
+        job->cpu->kernels->gate(&args);
+    }
+}
+
+static void gate_up_body(void *context, size_t begin, size_t end, unsigned worker) {
+    const struct experts_job *job = context;
+    size_t width = job->op->experts.expert_hidden;
+    for (size_t w = begin / width, pair = pair_of_work(job, begin / width); begin < end; pair += job->call->work[w++].row_count) {
+        size_t stop = (w + 1) * width < end ? (w + 1) * width : end;
+        gate_up_rows(job, w, pair, begin - w * width, stop - w * width, worker);
+        begin = stop;
+    }
+}
+
+/* ---- down ---- */
+
+static struct matmul_args down_args(const struct experts_job *job, size_t w, size_t pair) {
+    bool quantised = job->hidden_layout.block != 0;
+    size_t bytes = quantised ? job->hidden_layout.row_bytes : job->op->experts.expert_hidden * sizeof(float);
+    const uint8_t *base = quantised ? job->cpu->hidden_inputs : (const uint8_t *)job->cpu->hidden[0];
+    return (struct matmul_args){.tokens = job->call->work[w].row_count, .x = base + pair * bytes, .x_row_bytes = bytes};
+}
+
+static void down_park_body(void *context, size_t begin, size_t end, unsigned worker) {
+    const struct experts_job *job = context;
+    size_t hidden = job->op->experts.hidden;
+    for (size_t w = begin / hidden, pair = pair_of_work(job, begin / hidden); begin < end; pair += job->call->work[w++].row_count) {
+        const struct expert_work *work = &job->call->work[w];
+        size_t stop = (w + 1) * hidden < end ? (w + 1) * hidden : end;
+        struct matmul_args args = down_args(job, w, pair);
+        args.w = &work->down;
+        args.row_begin = begin - w * hidden;
+        args.row_end = stop - w * hidden;
+        args.y = job->call->park + work->first_pair * hidden;
+        args.y_stride = hidden;
+        cpu_product(job->cpu, &args, worker);
+        for (uint32_t i = 0; work->down_bias && i < work->row_count; i++)
+            job->cpu->kernels->add(args.y + i * hidden + args.row_begin, work->down_bias + args.row_begin, args.row_end - args.row_begin);
+        begin = stop;
+    }
+}
+
+static float routing_weight(const struct experts_job *job, size_t row, size_t rank) {
+    return job->call->in[1][row * job->call->in_width[1] + job->op->experts.top_k + rank];
+}
+
+/* Output rows [begin, end) of all experts of the call, added to y in increasing expert index. */
+static void down_add_rows(const struct experts_job *job, size_t begin, size_t end, unsigned worker) {
+    float *partial = job->cpu->workers[worker].partial;
+    size_t count = end - begin, pair = 0;
+    for (size_t w = 0; w < job->call->work_count; pair += job->call->work[w++].row_count) {
+        const struct expert_work *work = &job->call->work[w];
+        struct matrix rows = matrix_rows(&work->down, begin, count);
+        struct matmul_args args = down_args(job, w, pair);
+        args.w = &rows;
+        args.row_end = count;
+        args.y = partial;
+        args.y_stride = count;
+        cpu_product(job->cpu, &args, worker);
+        for (uint32_t i = 0; i < work->row_count; i++) {
+            if (work->down_bias)
+                job->cpu->kernels->add(partial + i * count, work->down_bias + begin, count);
+            job->cpu->kernels->add_scaled(job->call->out[0] + work->rows[i] * job->call->out_width[0] + begin, partial + i * count,
+                                          routing_weight(job, work->rows[i], work->ranks[i]), count);
+        }
+    }
+}
+
+static void down_add_body(void *context, size_t begin, size_t end, unsigned worker) {
+    const struct experts_job *job = context;
+    for (; begin < end; begin += CPU_DOWN_ROWS)
+        down_add_rows(job, begin, begin + CPU_DOWN_ROWS < end ? begin + CPU_DOWN_ROWS : end, worker);
+}
+
+/* ---- sum of what was parked ---- */
+
+static void sum_body(void *context, size_t begin, size_t end, unsigned worker) {
+    const struct experts_job *job = context;
+    size_t hidden = job->op->experts.hidden, top_k = job->op->experts.top_k;
+    (void)worker;
+    for (size_t r = begin; r < end; r++) {
+        float *y = job->call->out[0] + r * job->call->out_width[0];
+        memset(y, 0, hidden * sizeof(float));
+        for (size_t k = 0; k < top_k; k++)
+            job->cpu->kernels->add_scaled(y, job->call->park + job->call->pair_of[r * top_k + k] * hidden, routing_weight(job, r, k),
+                                          hidden);
+    }
+}
+
+void cpu_run_experts(struct cpu_backend *cpu, const struct op *op, const struct op_call *call) {
+    struct experts_job job = {.cpu = cpu, .op = op, .call = call};
+    size_t hidden = op->experts.hidden, width = op->experts.expert_hidden;
+    for (size_t r = 0; call->first_part && !call->park && r < call->rows; r++)
+        memset(call->out[0] + r * call->out_width[0], 0, hidden * sizeof(float));
+    if (call->work_count > 0) {
+        job.pairs = pair_of_work(&job, call->work_count);
+        CHECK(job.pairs <= backend_pair_limit(&cpu->limits));
+        prepare_inputs(&job);
+        thread_pool_run(cpu->pool, call->work_count, 1, gather_body, &job);
+        thread_pool_run(cpu->pool, call->work_count * width, CHUNK_ROWS, gate_up_body, &job);
+        if (job.hidden_layout.block)
+            cpu_quantize_rows(cpu, cpu->hidden[0], width, job.pairs, &job.hidden_layout, cpu->hidden_inputs);
+        if (call->park)
+            thread_pool_run(cpu->pool, call->work_count * hidden, CHUNK_ROWS, down_park_body, &job);
+        else
+            thread_pool_run(cpu->pool, hidden, CHUNK_ROWS, down_add_body, &job);
+    }
+    if (call->park && call->last_part)
+        thread_pool_run(cpu->pool, call->rows, 1, sum_body, &job);
+}

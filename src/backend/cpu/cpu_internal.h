@@ -1,0 +1,52 @@
+/*
+ * cpu_internal: what the files of the CPU backend share.
+ *
+ * Memory   one scratch region, cut at create: areas are sized for the largest call (backend_limits).
+ */
+#pragma once
+
+#include "backend/backend.h"
+#include "base/memory.h"
+#include "base/thread_pool.h"
+#include "kernel/kernel.h"
+
+#define CPU_DOWN_ROWS 64 /* rows of a down product that a thread computes before it adds them */
+
+struct cpu_worker {                  /* scratch of one thread */
+    float *decode;                   /* [matmul_cols] the oracle's decoded row */
+    float *attention;                /* attention_scratch_floats */
+    const void **k_tiles, **v_tiles; /* [attention_tiles] */
+    float *router;                   /* [3 * experts] */
+    float *head;                     /* [attention_head_dim] un-permuting */
+    float *partial;                  /* [pairs][CPU_DOWN_ROWS] */
+};
+
+struct cpu_backend {
+    struct backend base;
+    struct thread_pool *pool;
+    const struct kernel_table *kernels;
+    struct backend_limits limits;
+    struct memory_region scratch;
+    struct cpu_worker *workers;
+    uint8_t *inputs; /* [rows] quantised inputs of a product */
+    unsigned inputs_block;
+    struct activation_layout inputs_layout; /* what `inputs` holds, for same_input */
+    uint8_t *expert_inputs[2];              /* [rows] quantised inputs of gate and up */
+    uint8_t *gathered[2];                   /* [pairs] inputs of one expert's rows side by side */
+    uint8_t *hidden_inputs;                 /* [pairs] quantised inputs of down products */
+    float *hidden[2];                       /* [pairs][expert_hidden] gate and up */
+};
+
+/* Products of rows [row_begin, row_end) of a matrix for inputs in the layout it wants. */
+void cpu_product(const struct cpu_backend *cpu, const struct matmul_args *args, unsigned worker);
+/* Block of activations that this backend uses for a matrix: 0 (f32) in exact mode. */
+unsigned cpu_activation_block(const struct cpu_backend *cpu, const struct matrix *w);
+/* Quantises rows in parallel. x: rows `x_stride` floats apart. */
+void cpu_quantize_rows(struct cpu_backend *cpu, const float *x, size_t x_stride, size_t rows, const struct activation_layout *layout,
+                       uint8_t *out);
+
+void cpu_run_matmul(struct cpu_backend *cpu, const struct op *op, const struct op_call *call);
+void cpu_run_attention(struct cpu_backend *cpu, const struct op *op, const struct op_call *call);
+void cpu_run_kv_write(struct cpu_backend *cpu, const struct op *op, const struct op_call *call);
+void cpu_run_experts(struct cpu_backend *cpu, const struct op *op, const struct op_call *call);
+void cpu_run_rows(struct cpu_backend *cpu, const struct op *op, const struct op_call *call); /* everything that works row by row */

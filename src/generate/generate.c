@@ -1,0 +1,90 @@
+/*
+ * generate: the loop.
+ */
+#include "generate/generate.h"
+
+#include <string.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+
+struct choosing { /* context of the logits callback */
+    struct sampler *sampler;
+    const struct generate_request *request;
+    uint32_t token;
+};
+
+static enum status choose(void *context, uint32_t position, float *logits, struct error *err) {
+    struct choosing *c = context;
+    return sampler_choose(c->sampler, &c->request->sampling, logits, position + 1, &c->token, err);
+}
+
+struct reporting {
+    const struct generate_request *request;
+    struct choosing *choosing;
+};
+
+static enum status choose_next(void *context, uint32_t position, float *logits, struct error *err) {
+    return choose(((struct reporting *)context)->choosing, position, logits, err);
+}
+
+static void report(void *context, uint32_t done, uint32_t total) {
+    const struct generate_request *request = ((struct reporting *)context)->request;
+    if (request->progress)
+        request->progress(request->context, done, total);
+}
+
+static bool is_end(const struct generate_request *request, uint32_t token) {
+    for (uint32_t i = 0; i < request->end_count; i++)
+        if (request->end_ids[i] == token)
+            return true;
+    return false;
+}
+
+static enum status read_prompt(struct session *session, const struct generate_request *request, struct choosing *choosing,
+                               struct error *err) {
+    uint32_t known = session_length(session);
+    CHECK(known < request->prompt_count && memcmp(session_tokens(session), request->prompt, known * sizeof(uint32_t)) == 0);
+    struct reporting reporting = {request, choosing};
+    struct session_extend extend = {.tokens = request->prompt + known,
+                                    .count = request->prompt_count - known,
+                                    .logits = choose_next,
+                                    .progress = report,
+                                    .context = &reporting};
+    extend.logits_from = request->max_tokens ? extend.count - 1 : extend.count;
+    return session_extend(session, &extend, err);
+}
+
+enum status generate(struct session *session, struct sampler *sampler, const struct generate_request *request,
+                     struct generate_result *result, struct error *err) {
+    *result = (struct generate_result){.reason = STOP_LENGTH};
+    struct choosing choosing = {.sampler = sampler, .request = request};
+    uint64_t start = clock_now_ns();
+    TRY(sampler_check(&request->sampling, err));
+    TRY(read_prompt(session, request, &choosing, err));
+    uint64_t first = clock_now_ns();
+    result->prompt_ns = first - start;
+    for (uint32_t n = 0; n < request->max_tokens; n++) {
+        if (is_end(request, choosing.token)) {
+            result->reason = STOP_END_TOKEN;
+            result->end_token = choosing.token;
+            break;
+        }
+        result->generated++;
+        bool go_on = request->token(request->context, choosing.token);
+        result->decode_ns = clock_now_ns() - first;
+        if (!go_on) {
+            result->reason = STOP_CALLER;
+            break;
+        }
+        if (n + 1 == request->max_tokens)
+            break;
+        if (session_length(session) == session_context(session)) {
+            result->reason = STOP_CONTEXT;
+            break;
+        }
+        struct session_extend extend = {.tokens = &choosing.token, .count = 1, .logits_from = 0, .logits = choose, .context = &choosing};
+        TRY(session_extend(session, &extend, err));
+    }
+    return STATUS_OK;
+}

@@ -1,0 +1,81 @@
+/*
+ * arch: a model family as data: which names it goes by, what differs from the usual rules, which blocks its layers are made of.
+ *
+ * A family made of known blocks is one file in arch/ with one row, one line in arch_registry.c and one reference model
+ * (docs/ADD_A_MODEL.md). If a row would need an `if`, it is a new block. Biases are used where the tensors exist; the width of a
+ * q/k norm's weight says whether it works per head or on the whole row.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "dtype/function_kind.h"
+#include "model/param.h"
+#include "model/role.h"
+#include "op/op.h"
+
+enum layer_pattern {
+    PATTERN_ALL_FULL,  /* every layer sees everything, whatever the file says of windows */
+    PATTERN_FROM_FILE, /* layer types or a pattern in the file; else by window_period; else a window, if given, in all layers */
+};
+
+enum norm_place {
+    NORM_BEFORE,           /* x += f(norm(x)) */
+    NORM_BEFORE_AND_AFTER, /* x += norm(f(norm(x))): gemma */
+    NORM_AFTER,            /* x += norm(f(x)): olmo2 */
+};
+
+struct arch_spec {
+    const char *name;                    /* ours: "qwen3_moe" */
+    const char *const *gguf;             /* general.architecture values, NULL-terminated, or NULL */
+    const char *const *model_types;      /* config.json model_type, NULL-terminated */
+    const char *const *architectures;    /* config.json architectures[0], NULL-terminated, tried after model_type */
+    const struct param_override *params; /* or NULL */
+    const struct role_override *roles;   /* or NULL */
+
+    enum norm_kind norm;
+    enum norm_place norm_place;
+    bool hf_norms_add_one; /* the files of the Hugging Face world store w - 1 (gemma) */
+    bool parallel_blocks;  /* attention and feed-forward read the same norm; the sum of both is added to x (cohere) */
+
+    bool q_norm, k_norm;                 /* required, before rope */
+    bool qk_norm_after_rope;             /* both, when they are there */
+    bool v_norm;                         /* values are normalised per head, without a weight; k also serves as v where there is no v */
+    bool head_sizes_from_rows;           /* head sizes and numbers of key heads differ between layers: rows of q, k and v say them */
+    bool gguf_interleaved_qk;            /* GGUF stores q and k rows as neighbouring pairs (converter of llama): undone after the product */
+    bool rope_pairs_gguf, rope_pairs_hf; /* rotates neighbours, else halves */
+    enum layer_pattern pattern;
+    uint32_t window_period;   /* with PATTERN_FROM_FILE and no list in the file: every n-th layer is full, the others have the window */
+    bool window_needs_flag;   /* config.json: the window holds only with use_sliding_window, from layer max_window_layers on */
+    bool gguf_ignores_window; /* GGUF of this family has no window even if the checkpoint has one */
+    double rope_theta, rope_window_theta; /* 0: usual */
+    double rope_partial;                  /* rotated part of a head when config.json does not say; 0: all */
+    uint32_t gguf_yarn_unrounded_context; /* struct rope_request, unrounded_context */
+    bool scale_window_rope;               /* a rope scaling holds in window layers too */
+    bool rope_in_window_layers_only;      /* as soon as there are window layers, the full ones do not rotate (cohere2) */
+    uint32_t rope_free_period;            /* every n-th layer does not rotate unless the file lists which; 0: all rotate */
+
+    enum gate_kind gate; /* feed-forward and experts */
+    bool gateless;       /* down(act(up x)) */
+    enum router_score router;            /* unless the file says */
+    uint32_t router_group_members;       /* best members whose sum is a group's score; 0: 2 (deepseek_v3) */
+    bool hf_experts_transposed;          /* config.json world, stacked without .weight: [experts][in][out] */
+    bool hf_gate_up_interleaved;         /* config.json world: rows of gate and up alternate in the fused tensor */
+    bool experts_beside_ffn;             /* a layer with experts has a dense feed-forward too, both read x (gemma4) */
+    bool logit_scale_divides;            /* granite */
+
+    bool scale_embedding_by_sqrt_hidden; /* gemma */
+    bool query_scale_by_hidden_gguf_27b; /* gemma2, gemma3 27B in GGUF: 1 / sqrt(hidden / heads) */
+};
+
+/* All rows; *count tells how many. */
+const struct arch_spec *const *arch_list(uint32_t *count);
+
+/*
+ * The row for a catalogue: by model_type first, then architectures; GGUF: general.architecture. *prefix gets what stands before its
+ * metadata keys
+ * ("text_config/", "qwen3."). STATUS_UNSUPPORTED names the architecture and the nearest supported ones.
+ */
+MUST_CHECK enum status arch_find(const struct catalogue *catalogue, const struct arch_spec **out, char *prefix, size_t prefix_bytes,
+                                 struct error *err);

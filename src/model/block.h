@@ -1,0 +1,56 @@
+/*
+ * block: the kinds of parts that layers are made of. Each emits steps into the plan; none knows a family.
+ *
+ * Every block reads a buffer of width hidden and gives a new one of width hidden; norms and residual sums belong to the layer
+ * (plan_build.c).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "model/bind.h"
+
+struct layer_context {
+    struct binder *binder;
+    uint32_t layer;
+    bool window; /* this layer sees only the last `window` positions */
+    uint32_t hidden;
+    uint32_t rope_table; /* buffer with this layer's table, PLAN_NONE: no rotation */
+    uint32_t rope_half;
+    uint32_t residual; /* buffer with x as it is before the block's norm */
+    uint32_t kv_state; /* an earlier layer's keys and values that this one reads; PLAN_NONE: it has its own */
+};
+
+/* Grouped-query attention with its norms, rotation and cache. */
+MUST_CHECK enum status block_attention(const struct layer_context *context, uint32_t in, uint32_t *out, struct error *err);
+/* Feed-forward under the usual names, */
+MUST_CHECK enum status block_ffn(const struct layer_context *context, uint32_t in, uint32_t *out, struct error *err);
+/* and under others (shared experts). */
+struct ffn_roles {
+    enum role gate, up, gate_up, down;
+    enum param width; /* where the tensors do not tell */
+};
+MUST_CHECK enum status block_ffn_named(const struct layer_context *context, const struct ffn_roles *roles, uint32_t in, uint32_t *out,
+                                       struct error *err);
+/* Router, mixture of experts, and the shared expert if there is one. */
+MUST_CHECK enum status block_experts(const struct layer_context *context, uint32_t in, uint32_t *out, struct error *err);
+/* The same where the router reads another buffer than the experts. */
+MUST_CHECK enum status block_experts_routed(const struct layer_context *context, uint32_t router_in, uint32_t in, uint32_t *out,
+                                            struct error *err);
+/* A dense feed-forward and experts side by side. */
+MUST_CHECK enum status block_ffn_and_experts(const struct layer_context *context, uint32_t in, uint32_t *out, struct error *err);
+
+/* Per-layer embeddings: the pieces of all layers, [layers * size], from the tokens and the first embedding; once per pass. */
+MUST_CHECK enum status block_layer_inputs(const struct layer_context *context, uint64_t vocab, uint32_t embedded, uint32_t *out,
+                                          struct error *err);
+/* What a layer makes of x and its piece; reads context->residual. */
+MUST_CHECK enum status block_layer_input(const struct layer_context *context, uint32_t inputs, uint32_t *out, struct error *err);
+
+/* Shared by blocks: a step with one input, one output. */
+MUST_CHECK enum status block_norm(const struct layer_context *context, uint32_t in, uint32_t out, uint32_t weight, uint32_t bias,
+                                  uint32_t vectors, uint32_t size, struct error *err);
+/* Fills kind and numbers of an OP_GATE. */
+MUST_CHECK enum status block_gate_options(const struct layer_context *context, struct op *op, struct error *err);
+/* Head dimension of a layer, by the file, by the rows of q, or hidden / heads. */
+MUST_CHECK enum status block_head_dim(const struct binder *binder, uint32_t layer, uint32_t *head_dim, struct error *err);

@@ -1,0 +1,285 @@
+/*
+ * block_attention: grouped-query attention: q, k, v products, optional norms, rotation, cache, softmax, output product.
+ */
+#include <math.h>
+
+#include "base/check.h"
+#include "model/block.h"
+
+struct attention_shape {
+    uint32_t heads, kv_heads, head_dim, v_dim;
+    uint32_t q_width, k_width, v_width;
+};
+
+enum status block_head_dim(const struct binder *b, uint32_t layer, uint32_t *head_dim, struct error *err) {
+    uint32_t heads = params_u32(b->params, PARAM_HEADS, layer), hidden = params_u32(b->params, PARAM_HIDDEN, 0);
+    if (heads == 0)
+        return error_set(err, STATUS_CORRUPT, "%s: layer %u has no attention heads", catalogue_path(b->catalogue), layer);
+    uint64_t rows = b->arch->head_sizes_from_rows ? bind_rows(b, ROLE_Q, layer) : 0;
+    if (rows > 0 && rows % heads == 0 && rows / heads <= 8192) {
+        *head_dim = (uint32_t)(rows / heads);
+        return STATUS_OK;
+    }
+    *head_dim = params_has(b->params, PARAM_HEAD_DIM) ? params_u32(b->params, PARAM_HEAD_DIM, layer) : hidden / heads;
+    if (!params_has(b->params, PARAM_HEAD_DIM) && hidden % heads != 0)
+        return error_set(err, STATUS_CORRUPT, "%s: hidden size %u is no multiple of %u heads, and no head size is given",
+                         catalogue_path(b->catalogue), hidden, heads);
+    return STATUS_OK;
+}
+
+/* Key heads and value size of a layer whose own rows of k and v say them, or of the layer whose cache it reads. */
+static void shape_from_rows(const struct layer_context *c, struct attention_shape *shape) {
+    const struct binder *b = c->binder;
+    if (c->kv_state != PLAN_NONE) {
+        shape->kv_heads = b->plan->states[c->kv_state].kv_heads;
+        shape->v_dim = b->plan->states[c->kv_state].v_dim;
+        return;
+    }
+    uint64_t k_rows = bind_rows(b, ROLE_K, c->layer), v_rows = bind_rows(b, ROLE_V, c->layer);
+    if (k_rows > 0 && k_rows % shape->head_dim == 0)
+        shape->kv_heads = (uint32_t)(k_rows / shape->head_dim);
+    if (v_rows == 0 && k_rows > 0)
+        shape->v_dim = shape->head_dim; /* k serves as v */
+    else if (v_rows > 0 && shape->kv_heads > 0 && v_rows % shape->kv_heads == 0)
+        shape->v_dim = (uint32_t)(v_rows / shape->kv_heads);
+}
+
+static enum status read_shape(const struct layer_context *c, struct attention_shape *shape, struct error *err) {
+    const struct params *p = c->binder->params;
+    shape->heads = params_u32(p, PARAM_HEADS, c->layer);
+    shape->kv_heads = params_has(p, PARAM_KV_HEADS) ? params_u32(p, PARAM_KV_HEADS, c->layer) : shape->heads;
+    TRY(block_head_dim(c->binder, c->layer, &shape->head_dim, err));
+    shape->v_dim = params_has(p, PARAM_V_HEAD_DIM) ? params_u32(p, PARAM_V_HEAD_DIM, c->layer) : shape->head_dim;
+    if (c->binder->arch->head_sizes_from_rows)
+        shape_from_rows(c, shape);
+    if (shape->kv_heads == 0 || shape->heads % shape->kv_heads != 0)
+        return error_set(err, STATUS_CORRUPT, "%s: layer %u: %u heads do not divide into %u key heads",
+                         catalogue_path(c->binder->catalogue), c->layer, shape->heads, shape->kv_heads);
+    if (c->kv_state != PLAN_NONE && c->binder->plan->states[c->kv_state].head_dim != shape->head_dim)
+        return error_set(err, STATUS_CORRUPT, "%s: layer %u: heads of %u elements cannot read the keys of an earlier layer, which have %u",
+                         catalogue_path(c->binder->catalogue), c->layer, shape->head_dim,
+                         c->binder->plan->states[c->kv_state].head_dim);
+    shape->q_width = shape->heads * shape->head_dim;
+    shape->k_width = shape->kv_heads * shape->head_dim;
+    shape->v_width = shape->kv_heads * shape->v_dim;
+    return STATUS_OK;
+}
+
+/* How many of q, k and v the layer computes: all, q and k where k is v too, or q alone where keys and values are an earlier layer's. */
+static uint32_t product_count(const struct layer_context *c) {
+    const struct binder *b = c->binder;
+    if (c->kv_state != PLAN_NONE)
+        return 1;
+    bool no_v = b->arch->v_norm && bind_rows(b, ROLE_V, c->layer) == 0 && bind_rows(b, ROLE_QKV, c->layer) == 0;
+    return no_v ? 2 : 3;
+}
+
+static enum status emit_qkv(const struct layer_context *c, const struct attention_shape *shape, uint32_t in, uint32_t qkv[3],
+                            struct error *err) {
+    static const enum role roles[3] = {ROLE_Q, ROLE_K, ROLE_V};
+    static const char *const names[3] = {"q", "k", "v"};
+    const uint32_t widths[3] = {shape->q_width, shape->k_width, shape->v_width};
+    const uint64_t firsts[3] = {0, shape->q_width, (uint64_t)shape->q_width + shape->k_width};
+    bool interleaved = c->binder->arch->gguf_interleaved_qk && catalogue_world(c->binder->catalogue) == CATALOGUE_GGUF;
+    struct plan_step step = plan_step_of(OP_MATMUL, (int32_t)c->layer);
+    step.op.matmul.outputs = product_count(c);
+    step.in[0] = in;
+    qkv[1] = qkv[2] = PLAN_NONE;
+    for (uint32_t i = 0; i < step.op.matmul.outputs; i++) {
+        struct bind_matrix_request request = {.role = roles[i],
+                                              .layer = c->layer,
+                                              .rows = widths[i],
+                                              .cols = c->hidden,
+                                              .fused = ROLE_QKV,
+                                              .fused_first_row = firsts[i],
+                                              .fused_rows = firsts[2] + shape->v_width};
+        TRY(bind_matrix(c->binder, &request, &step.weight[i], err));
+        TRY(bind_bias(c->binder, &request, &step.constant[i], err));
+        TRY(plan_add_buffer(c->binder->plan, names[i], widths[i], &qkv[i], err));
+        step.out[i] = qkv[i];
+    }
+    TRY(plan_add_step(c->binder->plan, &step, err));
+    for (uint32_t i = 0; interleaved && i < 2 && i < step.op.matmul.outputs; i++) {
+        struct plan_step unpermute = plan_step_of(OP_UNPERMUTE, (int32_t)c->layer);
+        unpermute.op.unpermute.heads = i == 0 ? shape->heads : shape->kv_heads;
+        unpermute.op.unpermute.head_dim = shape->head_dim;
+        unpermute.out[0] = qkv[i];
+        TRY(plan_add_step(c->binder->plan, &unpermute, err));
+    }
+    return STATUS_OK;
+}
+
+enum status block_norm(const struct layer_context *c, uint32_t in, uint32_t out, uint32_t weight, uint32_t bias, uint32_t vectors,
+                       uint32_t size, struct error *err) {
+    struct plan_step step = plan_step_of(OP_NORM, (int32_t)c->layer);
+    step.op.norm.norm = c->binder->arch->norm;
+    step.op.norm.epsilon = (float)params_f64(c->binder->params, PARAM_NORM_EPSILON, 0);
+    step.op.norm.vectors = vectors;
+    step.op.norm.size = size;
+    step.in[0] = in;
+    step.out[0] = out;
+    step.constant[0] = weight;
+    step.constant[1] = bias;
+    return plan_add_step(c->binder->plan, &step, err);
+}
+
+/* Norm of q or k: per head when the weight is one head wide, else over the whole row. */
+static enum status emit_qk_norm(const struct layer_context *c, enum role role, bool required, uint32_t buffer, uint32_t heads,
+                                uint32_t head_dim, struct error *err) {
+    struct binder *b = c->binder;
+    uint64_t size = bind_vector_size(b, role, c->layer, ".weight");
+    if (size == 0 && !required)
+        return STATUS_OK;
+    uint32_t width = heads * head_dim, weight;
+    bool whole = size == width && size != head_dim;
+    struct bind_vector_request request = {.role = role,
+                                          .suffix = ".weight",
+                                          .layer = c->layer,
+                                          .size = whole ? width : head_dim,
+                                          .add_one = b->arch->hf_norms_add_one && catalogue_world(b->catalogue) == CATALOGUE_HF};
+    TRY(bind_vector(b, &request, &weight, err));
+    return block_norm(c, buffer, buffer, weight, PLAN_NONE, whole ? 1 : heads, whole ? width : head_dim, err);
+}
+
+static enum status emit_rope(const struct layer_context *c, uint32_t buffer, uint32_t heads, uint32_t head_dim, struct error *err) {
+    if (c->rope_table == PLAN_NONE)
+        return STATUS_OK;
+    const struct arch_spec *arch = c->binder->arch;
+    bool gguf = catalogue_world(c->binder->catalogue) == CATALOGUE_GGUF;
+    struct plan_step step = plan_step_of(OP_ROPE, (int32_t)c->layer);
+    step.op.rope.heads = heads;
+    step.op.rope.head_dim = head_dim;
+    step.op.rope.half = c->rope_half;
+    step.op.rope.pairs = gguf ? arch->rope_pairs_gguf : arch->rope_pairs_hf;
+    step.in[0] = c->rope_table;
+    step.out[0] = buffer;
+    return plan_add_step(c->binder->plan, &step, err);
+}
+
+static float score_scale(const struct layer_context *c, const struct attention_shape *shape) {
+    const struct params *p = c->binder->params;
+    if (params_has(p, PARAM_ATTENTION_SCALE))
+        return (float)params_f64(p, PARAM_ATTENTION_SCALE, 0);
+    double divisor = shape->head_dim;
+    if (params_has(p, PARAM_QUERY_SCALAR))
+        divisor = params_f64(p, PARAM_QUERY_SCALAR, 0);
+    else if (c->binder->arch->query_scale_by_hidden_gguf_27b && catalogue_world(c->binder->catalogue) == CATALOGUE_GGUF &&
+             ((p->layers == 46 && c->hidden == 4608) || (p->layers == 62 && c->hidden == 5376)))
+        divisor = (double)c->hidden / shape->heads; /* the 27B models; their GGUF files cannot say so */
+    return (float)(1 / sqrt(divisor));
+}
+
+/* Values: normalised, or scaled, by families that do so; k as it is before its own norm where there is no v. */
+static enum status emit_value_options(const struct layer_context *c, const struct attention_shape *shape, uint32_t qkv[3],
+                                      struct error *err) {
+    struct plan *plan = c->binder->plan;
+    if (c->kv_state != PLAN_NONE)
+        return STATUS_OK;
+    if (c->binder->arch->v_norm) {
+        uint32_t from = qkv[2] == PLAN_NONE ? qkv[1] : qkv[2];
+        if (qkv[2] == PLAN_NONE)
+            TRY(plan_add_buffer(plan, "v", shape->v_width, &qkv[2], err));
+        TRY(block_norm(c, from, qkv[2], PLAN_NONE, PLAN_NONE, shape->kv_heads, shape->v_dim, err));
+    }
+    double factor = params_f64(c->binder->params, PARAM_VALUE_SCALE, 0);
+    if (factor == 1)
+        return STATUS_OK;
+    struct plan_step step = plan_step_of(OP_SCALE, (int32_t)c->layer);
+    step.op.scale.factor = (float)factor;
+    step.out[0] = qkv[2];
+    return plan_add_step(plan, &step, err);
+}
+
+static enum status emit_qk_norms(const struct layer_context *c, const struct attention_shape *shape, const uint32_t qkv[3],
+                                 struct error *err) {
+    const struct arch_spec *arch = c->binder->arch;
+    TRY(emit_qk_norm(c, ROLE_Q_NORM, arch->q_norm, qkv[0], shape->heads, shape->head_dim, err));
+    return qkv[1] == PLAN_NONE ? STATUS_OK : emit_qk_norm(c, ROLE_K_NORM, arch->k_norm, qkv[1], shape->kv_heads, shape->head_dim, err);
+}
+
+/* Norms and rotation of q and k in the family's order, then what depends on the position alone. */
+static enum status emit_positions(const struct layer_context *c, const struct attention_shape *shape, const uint32_t qkv[3],
+                                  struct error *err) {
+    const struct binder *b = c->binder;
+    if (!b->arch->qk_norm_after_rope)
+        TRY(emit_qk_norms(c, shape, qkv, err));
+    TRY(emit_rope(c, qkv[0], shape->heads, shape->head_dim, err));
+    if (qkv[1] != PLAN_NONE)
+        TRY(emit_rope(c, qkv[1], shape->kv_heads, shape->head_dim, err));
+    if (b->arch->qk_norm_after_rope)
+        TRY(emit_qk_norms(c, shape, qkv, err));
+    double slope = params_f64(b->params, PARAM_QUERY_TEMPERATURE, 0);
+    if (slope == 0)
+        return STATUS_OK;
+    TRY(params_need(b->params, b->catalogue, PARAM_ORIGINAL_CONTEXT, err));
+    struct plan_step step = plan_step_of(OP_SCALE_BY_POSITION, (int32_t)c->layer);
+    step.op.scale_by_position.slope = (float)slope;
+    step.op.scale_by_position.period = params_u32(b->params, PARAM_ORIGINAL_CONTEXT, 0);
+    step.out[0] = qkv[0];
+    return plan_add_step(b->plan, &step, err);
+}
+
+/* Stores k and v in a state of the layer's own. */
+static enum status emit_kv_write(const struct layer_context *c, const struct attention_shape *shape, const uint32_t qkv[3],
+                                 uint32_t window, uint32_t *state, struct error *err) {
+    struct plan *plan = c->binder->plan;
+    const struct plan_state kv = {.kind = STATE_KV,
+                                  .layer = (int32_t)c->layer,
+                                  .kv_heads = shape->kv_heads,
+                                  .head_dim = shape->head_dim,
+                                  .v_dim = shape->v_dim,
+                                  .window = window};
+    TRY(plan_add_state(plan, &kv, state, err));
+    struct plan_step write = plan_step_of(OP_KV_WRITE, (int32_t)c->layer);
+    write.op.kv_write.state = *state;
+    write.op.kv_write.kv_heads = shape->kv_heads;
+    write.op.kv_write.head_dim = shape->head_dim;
+    write.op.kv_write.v_dim = shape->v_dim;
+    write.in[0] = qkv[1];
+    write.in[1] = qkv[2];
+    return plan_add_step(plan, &write, err);
+}
+
+static enum status emit_cache_and_scores(const struct layer_context *c, const struct attention_shape *shape, const uint32_t qkv[3],
+                                         uint32_t *out, struct error *err) {
+    struct plan *plan = c->binder->plan;
+    uint32_t window = c->window ? params_u32(c->binder->params, PARAM_WINDOW, c->layer) : 0, state = c->kv_state;
+    if (state == PLAN_NONE)
+        TRY(emit_kv_write(c, shape, qkv, window, &state, err));
+    const struct bind_vector_request sinks = {
+        .role = ROLE_SINKS, .suffix = ".weight", .layer = c->layer, .size = shape->heads, .optional = true};
+    TRY(plan_add_buffer(plan, "attention", shape->heads * shape->v_dim, out, err));
+    struct plan_step step = plan_step_of(OP_ATTENTION, (int32_t)c->layer);
+    TRY(bind_vector(c->binder, &sinks, &step.constant[0], err));
+    step.op.attention.state = state;
+    step.op.attention.heads = shape->heads;
+    step.op.attention.kv_heads = shape->kv_heads;
+    step.op.attention.head_dim = shape->head_dim;
+    step.op.attention.v_dim = shape->v_dim;
+    step.op.attention.window = window;
+    step.op.attention.scale = score_scale(c, shape);
+    step.op.attention.softcap = (float)params_f64(c->binder->params, PARAM_ATTENTION_SOFTCAP, 0);
+    step.in[0] = qkv[0];
+    step.out[0] = *out;
+    return plan_add_step(plan, &step, err);
+}
+
+enum status block_attention(const struct layer_context *c, uint32_t in, uint32_t *out, struct error *err) {
+    struct attention_shape shape;
+    uint32_t qkv[3], mixed;
+    TRY(read_shape(c, &shape, err));
+    TRY(emit_qkv(c, &shape, in, qkv, err));
+    TRY(emit_value_options(c, &shape, qkv, err));
+    TRY(emit_positions(c, &shape, qkv, err));
+    TRY(emit_cache_and_scores(c, &shape, qkv, &mixed, err));
+    struct plan_step step = plan_step_of(OP_MATMUL, (int32_t)c->layer);
+    struct bind_matrix_request request = {
+        .role = ROLE_ATTENTION_OUT, .layer = c->layer, .rows = c->hidden, .cols = (uint64_t)shape.heads * shape.v_dim, .fused = ROLE_COUNT};
+    step.op.matmul.outputs = 1;
+    step.in[0] = mixed;
+    TRY(bind_matrix(c->binder, &request, &step.weight[0], err));
+    TRY(bind_bias(c->binder, &request, &step.constant[0], err));
+    TRY(plan_add_buffer(c->binder->plan, "attention_out", c->hidden, out, err));
+    step.out[0] = *out;
+    return plan_add_step(c->binder->plan, &step, err);
+}

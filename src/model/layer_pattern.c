@@ -1,0 +1,82 @@
+/*
+ * layer_pattern: the rules.
+ */
+#include "model/layer_pattern.h"
+
+static bool hf(const struct binder *b) { return catalogue_world(b->catalogue) == CATALOGUE_HF; }
+
+static const struct meta_value *meta_of(const struct binder *b, const char *key) { return params_meta(b->params, b->catalogue, key); }
+
+/* A list of the file says it: layer_types of config.json, or a list of flags, 1 for a window. */
+static bool listed_window(const struct binder *b, uint32_t layer, bool *window) {
+    static const char *const hf_flags[] = {"hybrid_layer_pattern"};
+    const struct meta_value *types = hf(b) ? meta_of(b, "layer_types") : NULL;
+    struct text type;
+    if (types && types->type == META_ARRAY && meta_array_text(types, layer, &type)) {
+        *window = text_is(type, "sliding_attention");
+        return true;
+    }
+    const struct meta_value *flags = meta_of(b, hf(b) ? hf_flags[0] : "attention.sliding_window_pattern");
+    return flags && flags->type == META_ARRAY && meta_array_bool(flags, layer, window);
+}
+
+static bool window_by_rule(const struct binder *b, uint32_t layer) {
+    const struct arch_spec *arch = b->arch;
+    uint64_t period = arch->window_period, first = 0;
+    bool flag = false;
+    if (hf(b)) {
+        if (!meta_u64(meta_of(b, "sliding_window_pattern"), &period))
+            (void)meta_u64(meta_of(b, "_sliding_window_pattern"), &period);
+        if (arch->window_needs_flag) {
+            (void)meta_bool(meta_of(b, "use_sliding_window"), &flag);
+            (void)meta_u64(meta_of(b, "max_window_layers"), &first);
+            return flag && layer >= first;
+        }
+    } else {
+        (void)meta_u64(meta_of(b, "attention.sliding_window_pattern"), &period);
+    }
+    return period == 0 || (layer + 1) % period != 0;
+}
+
+bool layer_has_window(const struct binder *b, uint32_t layer) {
+    bool window;
+    if (b->arch->pattern == PATTERN_ALL_FULL || params_u32(b->params, PARAM_WINDOW, 0) == 0 || (!hf(b) && b->arch->gguf_ignores_window))
+        return false;
+    return listed_window(b, layer, &window) ? window : window_by_rule(b, layer);
+}
+
+static bool experts_by_rule(const struct binder *b, uint32_t layer) {
+    if (params_u32(b->params, PARAM_EXPERTS, 0) == 0 || layer < params_u32(b->params, PARAM_FIRST_DENSE, 0))
+        return false;
+    int64_t dense;
+    const struct meta_value *only = hf(b) ? meta_of(b, "mlp_only_layers") : NULL;
+    for (uint64_t i = 0; only && only->type == META_ARRAY && i < only->array.count; i++)
+        if (meta_array_i64(only, i, &dense) && dense == (int64_t)layer)
+            return false;
+    return (layer + 1) % params_u32(b->params, PARAM_EXPERT_STEP, 0) == 0;
+}
+
+bool layer_has_experts(const struct binder *b, uint32_t layer) {
+    if (bind_rows(b, ROLE_ROUTER, layer) > 0)
+        return params_u32(b->params, PARAM_EXPERTS, 0) > 0;
+    bool dense = bind_rows(b, ROLE_FFN_UP, layer) > 0 || bind_rows(b, ROLE_FFN_GATE_UP, layer) > 0;
+    return !dense && experts_by_rule(b, layer);
+}
+
+bool layer_rotates(const struct binder *b, uint32_t layer) {
+    bool flag;
+    const struct meta_value *list = hf(b) ? meta_of(b, "no_rope_layers") : NULL; /* 1: rotates, in spite of the name */
+    if (b->arch->rope_free_period > 0 && list && list->type == META_ARRAY && meta_array_bool(list, layer, &flag))
+        return flag;
+    uint64_t period = b->arch->rope_free_period;
+    if (hf(b) && period > 0)
+        (void)meta_u64(meta_of(b, "no_rope_layer_interval"), &period);
+    if (period > 0 && (layer + 1) % period == 0)
+        return false;
+    if (!b->arch->rope_in_window_layers_only || layer_has_window(b, layer))
+        return true;
+    for (uint32_t other = 0; other < b->params->layers; other++)
+        if (layer_has_window(b, other))
+            return false;
+    return true;
+}

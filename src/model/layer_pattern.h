@@ -1,0 +1,13 @@
+/*
+ * layer_pattern: which layers have a window, experts, a rotation: lists and periods of the file first, then the family's rule.
+ */
+#pragma once
+
+#include "model/bind.h"
+
+/* The layer sees only the last PARAM_WINDOW positions. */
+bool layer_has_window(const struct binder *binder, uint32_t layer);
+/* The layer's feed-forward is a mixture: it has a router, or the parameters say so and there is no dense tensor either. */
+bool layer_has_experts(const struct binder *binder, uint32_t layer);
+/* Queries and keys of the layer are rotated by position. */
+bool layer_rotates(const struct binder *binder, uint32_t layer);

@@ -1,0 +1,22 @@
+/*
+ * model: an opened model: catalogue, family, parameters and plan. Immutable once open.
+ */
+#pragma once
+
+#include "model/arch.h"
+#include "model/plan.h"
+
+struct model {
+    struct catalogue *catalogue;
+    const struct arch_spec *arch;
+    struct params params;
+    struct plan plan;
+    uint32_t context;      /* longest sequence the model was made for */
+    uint64_t unused_count; /* tensors in the files that nobody uses */
+    char *unused_names;    /* the first of them, one a line; owned */
+};
+
+/* Opens, resolves the family, binds all tensors and builds the plan. *out is NULL on failure. Adds files to `files`, which must outlive it.
+ */
+MUST_CHECK enum status model_open(const char *path, struct file_set *files, struct model **out, struct error *err);
+void model_close(struct model *model);

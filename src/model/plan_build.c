@@ -1,0 +1,271 @@
+/*
+ * plan_build: embedding, layers (norms, residual sums, which block), head.
+ */
+#include "model/plan_build.h"
+
+#include <math.h>
+
+#include "base/check.h"
+#include "base/memory.h"
+#include "model/block.h"
+#include "model/layer_pattern.h"
+
+struct build {
+    struct binder *binder;
+    struct plan *plan;
+    uint32_t hidden, vocab;
+    uint32_t residual;
+    uint32_t embedding_weight;
+    uint32_t layer_inputs; /* buffer with the per-layer embeddings, PLAN_NONE: the model has none */
+    uint32_t kv_states[2]; /* last layer with keys and values of its own, of full and window layers */
+    uint32_t tables[2], halves[2]; /* rope tables of full and window layers, PLAN_NONE until needed */
+};
+
+static bool hf(const struct build *b) { return catalogue_world(b->binder->catalogue) == CATALOGUE_HF; }
+
+/* ---- rope ---- */
+
+static enum status read_divisors(struct build *b, struct rope_request *rope, struct error *err) {
+    uint32_t constant, second = PLAN_NONE;
+    struct bind_vector_request request = {.role = ROLE_ROPE_FREQUENCIES, .suffix = ".weight", .optional = true};
+    TRY(bind_vector(b->binder, &request, &constant, err));
+    request.role = ROLE_ROPE_FACTORS_SHORT;
+    if (constant == PLAN_NONE)
+        TRY(bind_vector(b->binder, &request, &constant, err));
+    rope->divisor_count = constant == PLAN_NONE ? 0 : b->plan->constants[constant].size;
+    request.role = ROLE_ROPE_FACTORS_LONG;
+    request.size = rope->divisor_count;
+    if (constant != PLAN_NONE)
+        TRY(bind_vector(b->binder, &request, &second, err));
+    rope->divisors = plan_constant_data(b->plan, constant);
+    rope->long_divisors = plan_constant_data(b->plan, second);
+    return STATUS_OK;
+}
+
+static enum status rope_table_for(struct build *b, uint32_t layer, bool window, struct error *err) {
+    if (b->tables[window] != PLAN_NONE)
+        return STATUS_OK;
+    const struct arch_spec *arch = b->binder->arch;
+    struct rope_request request = {.kind = window ? ROPE_WINDOW_LAYERS : ROPE_FULL_LAYERS,
+                                   .theta_initial = arch->rope_theta,
+                                   .window_theta_initial = arch->rope_window_theta,
+                                   .partial_initial = arch->rope_partial,
+                                   .unrounded_context = arch->gguf_yarn_unrounded_context,
+                                   .scale_window_layers = arch->scale_window_rope};
+    struct rope_spec rope;
+    TRY(block_head_dim(b->binder, layer, &request.head_dim, err));
+    TRY(read_divisors(b, &request, err));
+    TRY(rope_read(b->binder->params, b->binder->catalogue, &request, &rope, err));
+    struct plan_step step = plan_step_of(OP_ROPE_TABLE, -1);
+    step.op.rope_table.half = rope.half;
+    enum status status = plan_add_rope(b->plan, &rope, &step.op.rope_table.rope, err);
+    if (status != STATUS_OK) {
+        memory_free(rope.inverse_frequencies);
+        return status;
+    }
+    TRY(plan_add_buffer(b->plan, window ? "rope_window" : "rope", 2 * rope.half, &step.out[0], err));
+    b->tables[window] = step.out[0];
+    b->halves[window] = rope.half;
+    return plan_add_step(b->plan, &step, err);
+}
+
+/* ---- parts of a pass ---- */
+
+static enum status emit_scale(struct build *b, uint32_t buffer, double factor, struct error *err) {
+    if (factor == 1)
+        return STATUS_OK;
+    struct plan_step step = plan_step_of(OP_SCALE, -1);
+    step.op.scale.factor = (float)factor;
+    step.out[0] = buffer;
+    return plan_add_step(b->plan, &step, err);
+}
+
+static enum status emit_embedding(struct build *b, struct error *err) {
+    struct plan_step step = plan_step_of(OP_EMBED, -1);
+    struct bind_matrix_request request = {.role = ROLE_EMBEDDING, .rows = b->vocab, .cols = b->hidden, .fused = ROLE_COUNT};
+    TRY(bind_matrix(b->binder, &request, &b->embedding_weight, err));
+    TRY(plan_add_buffer(b->plan, "x", b->hidden, &b->residual, err));
+    double scale =
+        b->binder->arch->scale_embedding_by_sqrt_hidden ? sqrt(b->hidden) : params_f64(b->binder->params, PARAM_EMBEDDING_SCALE, 0);
+    step.op.embed.scale = (float)scale;
+    step.weight[0] = b->embedding_weight;
+    step.out[0] = b->residual;
+    return plan_add_step(b->plan, &step, err);
+}
+
+static enum status emit_named_norm(struct build *b, const struct layer_context *c, enum role role, uint32_t in, uint32_t *out,
+                                   struct error *err) {
+    uint32_t weight, bias;
+    struct bind_vector_request request = {
+        .role = role, .suffix = ".weight", .layer = c->layer, .size = b->hidden, .add_one = b->binder->arch->hf_norms_add_one && hf(b)};
+    TRY(bind_vector(b->binder, &request, &weight, err));
+    request.suffix = ".bias", request.optional = true, request.add_one = false;
+    TRY(bind_vector(b->binder, &request, &bias, err));
+    if (*out == PLAN_NONE)
+        TRY(plan_add_buffer(b->plan, "normed", b->hidden, out, err));
+    return block_norm(c, in, *out, weight, bias, 1, b->hidden, err);
+}
+
+static enum status emit_add(struct build *b, const struct layer_context *c, uint32_t result, struct error *err) {
+    TRY(emit_scale(b, result, params_f64(b->binder->params, PARAM_RESIDUAL_SCALE, 0), err));
+    struct plan_step add = plan_step_of(OP_ADD, (int32_t)c->layer);
+    add.in[0] = result;
+    add.out[0] = b->residual;
+    return plan_add_step(b->plan, &add, err);
+}
+
+typedef enum status block_function(const struct layer_context *, uint32_t, uint32_t *, struct error *);
+
+/* x += [norm] f([norm] x) */
+static enum status emit_sublayer(struct build *b, const struct layer_context *c, enum role before, enum role after,
+                                 block_function *block, struct error *err) {
+    uint32_t normed = PLAN_NONE, result;
+    enum norm_place place = b->binder->arch->norm_place;
+    if (place == NORM_AFTER)
+        normed = b->residual;
+    else
+        TRY(emit_named_norm(b, c, before, b->residual, &normed, err));
+    TRY(block(c, normed, &result, err));
+    if (place != NORM_BEFORE)
+        TRY(emit_named_norm(b, c, after, result, &result, err));
+    return emit_add(b, c, result, err);
+}
+
+/* x += attention(norm(x)) + feed_forward(norm(x)) */
+static enum status emit_parallel(struct build *b, const struct layer_context *c, block_function *mixer, block_function *ffn,
+                                 struct error *err) {
+    uint32_t normed = PLAN_NONE, mixed, result;
+    TRY(emit_named_norm(b, c, ROLE_ATTENTION_NORM, b->residual, &normed, err));
+    TRY(mixer(c, normed, &mixed, err));
+    TRY(ffn(c, normed, &result, err));
+    TRY(emit_add(b, c, mixed, err));
+    return emit_add(b, c, result, err);
+}
+
+/* The layer's piece of the per-layer embedding, and its scale. */
+static enum status emit_layer_end(struct build *b, const struct layer_context *c, struct error *err) {
+    uint32_t constant;
+    if (b->layer_inputs != PLAN_NONE) {
+        uint32_t result;
+        TRY(block_layer_input(c, b->layer_inputs, &result, err));
+        TRY(emit_named_norm(b, c, ROLE_LAYER_INPUT_POST_NORM, result, &result, err));
+        TRY(emit_add(b, c, result, err));
+    }
+    const struct bind_vector_request scale = {
+        .role = ROLE_LAYER_SCALE, .suffix = ".weight", .layer = c->layer, .size = 1, .optional = true};
+    TRY(bind_vector(b->binder, &scale, &constant, err));
+    return constant == PLAN_NONE ? STATUS_OK : emit_scale(b, b->residual, (double)plan_constant_data(b->plan, constant)[0], err);
+}
+
+static block_function *ffn_of(const struct build *b, uint32_t layer) {
+    if (!layer_has_experts(b->binder, layer))
+        return block_ffn;
+    return b->binder->arch->experts_beside_ffn ? block_ffn_and_experts : block_experts;
+}
+
+static enum status emit_layer(struct build *b, uint32_t layer, struct error *err) {
+    const struct params *params = b->binder->params;
+    bool window = layer_has_window(b->binder, layer), rotates = layer_rotates(b->binder, layer);
+    uint32_t states = b->plan->state_count, shared = params_u32(params, PARAM_SHARED_KV_LAYERS, 0);
+    bool shares = shared > 0 && shared < params->layers && layer >= params->layers - shared;
+    if (rotates)
+        TRY(rope_table_for(b, layer, window, err));
+    struct layer_context context = {.binder = b->binder,
+                                    .layer = layer,
+                                    .window = window,
+                                    .hidden = b->hidden,
+                                    .rope_table = rotates ? b->tables[window] : PLAN_NONE,
+                                    .rope_half = b->halves[window],
+                                    .residual = b->residual,
+                                    .kv_state = shares ? b->kv_states[window] : PLAN_NONE};
+    if (shares && context.kv_state == PLAN_NONE)
+        return error_set(err, STATUS_CORRUPT, "%s: layer %u reads the keys of an earlier %s layer, but there is none",
+                         catalogue_path(b->binder->catalogue), layer, window ? "window" : "full");
+    if (b->binder->arch->parallel_blocks) {
+        TRY(emit_parallel(b, &context, block_attention, ffn_of(b, layer), err));
+    } else {
+        TRY(emit_sublayer(b, &context, ROLE_ATTENTION_NORM, ROLE_ATTENTION_POST_NORM, block_attention, err));
+        TRY(emit_sublayer(b, &context, ROLE_FFN_NORM, ROLE_FFN_POST_NORM, ffn_of(b, layer), err));
+    }
+    if (b->plan->state_count > states)
+        b->kv_states[window] = states;
+    return emit_layer_end(b, &context, err);
+}
+
+static enum status emit_head(struct build *b, struct error *err) {
+    struct plan *plan = b->plan;
+    struct layer_context context = {.binder = b->binder, .hidden = b->hidden};
+    uint32_t selected, normed = PLAN_NONE;
+    struct plan_step select = plan_step_of(OP_SELECT_ROWS, -1), product = plan_step_of(OP_MATMUL, -1);
+    TRY(plan_add_buffer(plan, "selected", b->hidden, &selected, err));
+    select.in[0] = b->residual;
+    select.out[0] = selected;
+    TRY(plan_add_step(plan, &select, err));
+    TRY(emit_named_norm(b, &context, ROLE_FINAL_NORM, selected, &normed, err));
+    plan->steps[plan->step_count - 1].layer = -1;
+    /* tie_word_embeddings true: the table is the head even when a head is in the files too; false: there must be one; silent: if there is
+     * one */
+    bool tied = hf(b) && params_u32(b->binder->params, PARAM_TIED, 0) != 0;
+    struct bind_matrix_request request = {.role = ROLE_HEAD,
+                                          .rows = b->vocab,
+                                          .cols = b->hidden,
+                                          .fused = ROLE_COUNT,
+                                          .optional = !hf(b) || !params_has(b->binder->params, PARAM_TIED)};
+    if (!tied) {
+        TRY(bind_matrix(b->binder, &request, &product.weight[0], err));
+        TRY(bind_bias(b->binder, &request, &product.constant[0], err));
+    }
+    if (product.weight[0] == PLAN_NONE)
+        product.weight[0] = b->embedding_weight;
+    else if (b->embedding_weight != PLAN_NONE)
+        plan->weights[b->embedding_weight].rows_only = true;
+    TRY(plan_add_buffer(plan, "logits", b->vocab, &plan->logits, err));
+    product.op.matmul.outputs = 1;
+    product.in[0] = normed;
+    product.out[0] = plan->logits;
+    TRY(plan_add_step(plan, &product, err));
+    double scale = params_f64(b->binder->params, PARAM_LOGIT_SCALE, 0);
+    TRY(emit_scale(b, plan->logits, b->binder->arch->logit_scale_divides && scale != 0 ? 1 / scale : scale, err));
+    float cap = (float)params_f64(b->binder->params, PARAM_FINAL_SOFTCAP, 0);
+    if (cap == 0)
+        return STATUS_OK;
+    struct plan_step softcap = plan_step_of(OP_SOFTCAP, -1);
+    softcap.op.softcap.cap = cap;
+    softcap.out[0] = plan->logits;
+    return plan_add_step(plan, &softcap, err);
+}
+
+/* The table's own shape decides: metadata may be missing, or smaller than a padded table. */
+static enum status find_vocab(struct build *b, struct error *err) {
+    const struct tensor_entry *table = role_find(&b->binder->names, ROLE_EMBEDDING, 0, -1, ".weight");
+    if (!table || table->rank != 2 || table->shape[0] == 0 || table->shape[0] > 1u << 24)
+        return error_set(err, STATUS_CORRUPT, "%s: no usable embedding table (token_embd / embed_tokens, [vocab][hidden])",
+                         catalogue_path(b->binder->catalogue));
+    b->vocab = (uint32_t)table->shape[0];
+    return STATUS_OK;
+}
+
+enum status plan_build(struct binder *binder, struct error *err) {
+    struct build b = {
+        .binder = binder,
+        .plan = binder->plan,
+        .tables = {PLAN_NONE, PLAN_NONE},
+        .kv_states = {PLAN_NONE, PLAN_NONE},
+        .layer_inputs = PLAN_NONE,
+        .hidden = params_u32(binder->params, PARAM_HIDDEN, 0),
+    };
+    TRY(find_vocab(&b, err));
+    TRY(emit_embedding(&b, err));
+    if (params_u32(binder->params, PARAM_LAYER_INPUT, 0) > 0) {
+        const struct layer_context context = {.binder = binder, .hidden = b.hidden};
+        TRY(block_layer_inputs(&context, b.vocab, b.residual, &b.layer_inputs, err));
+    }
+    for (uint32_t layer = 0; layer < binder->params->layers; layer++)
+        TRY(emit_layer(&b, layer, err));
+    TRY(emit_head(&b, err));
+    TRY(bind_finish(binder, err));
+    binder->plan->layers = binder->params->layers;
+    binder->plan->hidden = b.hidden;
+    binder->plan->vocab = b.vocab;
+    return plan_finish(binder->plan, err);
+}

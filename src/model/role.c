@@ -1,0 +1,192 @@
+/*
+ * role: the table of names and the look-up.
+ */
+#include "model/role.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+
+struct role_rule {
+    const char *gguf;
+    const char *hf[ROLE_HF_NAMES];
+    bool per_layer;
+};
+
+static const struct role_rule rules[ROLE_COUNT] = {
+    [ROLE_EMBEDDING] = {"token_embd", {"embed_tokens", "wte"}, false},
+    [ROLE_HEAD] = {"output", {"lm_head"}, false},
+    [ROLE_FINAL_NORM] = {"output_norm", {"norm", "final_layernorm"}, false},
+    [ROLE_ROPE_FREQUENCIES] = {"rope_freqs", {NULL}, false},
+    [ROLE_ROPE_FACTORS_SHORT] = {"rope_factors_short", {NULL}, false},
+    [ROLE_ROPE_FACTORS_LONG] = {"rope_factors_long", {NULL}, false},
+    [ROLE_LAYER_INPUT_EMBEDDING] = {"per_layer_token_embd", {"embed_tokens_per_layer"}, false},
+    [ROLE_LAYER_INPUT_PROJECTION] = {"per_layer_model_proj", {"per_layer_model_projection"}, false},
+    [ROLE_LAYER_INPUT_NORM] = {"per_layer_proj_norm", {"per_layer_projection_norm"}, false},
+    [ROLE_ATTENTION_NORM] = {"attn_norm", {"input_layernorm"}, true},
+    [ROLE_ATTENTION_POST_NORM] = {"post_attention_norm", {NULL}, true},
+    [ROLE_Q] = {"attn_q", {"self_attn.q_proj"}, true},
+    [ROLE_K] = {"attn_k", {"self_attn.k_proj"}, true},
+    [ROLE_V] = {"attn_v", {"self_attn.v_proj"}, true},
+    [ROLE_QKV] = {"attn_qkv", {"self_attn.qkv_proj", "self_attn.query_key_value"}, true},
+    [ROLE_ATTENTION_OUT] = {"attn_output", {"self_attn.o_proj", "self_attn.dense"}, true},
+    [ROLE_Q_NORM] = {"attn_q_norm", {"self_attn.q_norm"}, true},
+    [ROLE_K_NORM] = {"attn_k_norm", {"self_attn.k_norm"}, true},
+    [ROLE_SINKS] = {"attn_sinks", {"self_attn.sinks", "self_attn.attention_sink_bias"}, true},
+    [ROLE_FFN_NORM] = {"ffn_norm", {"post_attention_layernorm"}, true},
+    [ROLE_FFN_POST_NORM] = {"post_ffw_norm", {NULL}, true},
+    [ROLE_FFN_GATE] = {"ffn_gate", {"mlp.gate_proj"}, true},
+    [ROLE_FFN_UP] = {"ffn_up", {"mlp.up_proj"}, true},
+    [ROLE_FFN_GATE_UP] = {NULL, {"mlp.gate_up_proj"}, true},
+    [ROLE_FFN_DOWN] = {"ffn_down", {"mlp.down_proj"}, true},
+    [ROLE_ROUTER] = {"ffn_gate_inp", {"mlp.gate", "block_sparse_moe.gate", "mlp.router"}, true},
+    [ROLE_ROUTER_BIAS] = {"exp_probs_b",
+                          {"mlp.gate.e_score_correction_bias", "mlp.moe_statics.e_score_correction_bias",
+                           "block_sparse_moe.e_score_correction_bias", "mlp.gate.expert_bias"},
+                          true},
+    [ROLE_EXPERT_GATE] = {"ffn_gate_exps",
+                          {"mlp.experts.*.gate_proj", "mlp.switch_mlp.gate_proj", "block_sparse_moe.experts.*.w1", "mlp.experts.gate_proj",
+                           "block_sparse_moe.switch_mlp.gate_proj"},
+                          true},
+    [ROLE_EXPERT_UP] = {"ffn_up_exps",
+                        {"mlp.experts.*.up_proj", "mlp.switch_mlp.up_proj", "block_sparse_moe.experts.*.w3", "mlp.experts.up_proj",
+                         "block_sparse_moe.switch_mlp.up_proj"},
+                        true},
+    [ROLE_EXPERT_GATE_UP] = {"ffn_gate_up_exps", {"mlp.experts.gate_up_proj"}, true},
+    [ROLE_EXPERT_DOWN] = {"ffn_down_exps",
+                          {"mlp.experts.*.down_proj", "mlp.switch_mlp.down_proj", "block_sparse_moe.experts.*.w2", "mlp.experts.down_proj",
+                           "block_sparse_moe.switch_mlp.down_proj"},
+                          true},
+    [ROLE_SHARED_GATE] =
+        {"ffn_gate_shexp", {"mlp.shared_experts.gate_proj", "mlp.shared_expert.gate_proj", "mlp.shared_mlp.gate_proj"}, true},
+    [ROLE_SHARED_UP] = {"ffn_up_shexp", {"mlp.shared_experts.up_proj", "mlp.shared_expert.up_proj", "mlp.shared_mlp.up_proj"}, true},
+    [ROLE_SHARED_GATE_UP] = {"ffn_gate_up_shexp", {"mlp.shared_experts.gate_up_proj", "mlp.shared_expert.gate_up_proj"}, true},
+    [ROLE_SHARED_DOWN] =
+        {"ffn_down_shexp", {"mlp.shared_experts.down_proj", "mlp.shared_expert.down_proj", "mlp.shared_mlp.down_proj"}, true},
+    [ROLE_SHARED_SCALE] = {"ffn_gate_inp_shexp", {"mlp.shared_expert_gate"}, true},
+    [ROLE_ROUTER_INPUT_SCALE] = {"ffn_gate_inp.scale", {"router.scale"}, true},
+    [ROLE_EXPERT_SCALE] = {"ffn_down_exps.scale", {"router.per_expert_scale"}, true},
+    [ROLE_EXPERT_NORM] = {"pre_ffw_norm_2", {"pre_feedforward_layernorm_2"}, true},
+    [ROLE_FFN_BRANCH_NORM] = {"post_ffw_norm_1", {"post_feedforward_layernorm_1"}, true},
+    [ROLE_EXPERT_BRANCH_NORM] = {"post_ffw_norm_2", {"post_feedforward_layernorm_2"}, true},
+    [ROLE_LAYER_INPUT_GATE] = {"inp_gate", {"per_layer_input_gate"}, true},
+    [ROLE_LAYER_INPUT_OUT] = {"proj", {"per_layer_projection"}, true},
+    [ROLE_LAYER_INPUT_POST_NORM] = {"post_norm", {"post_per_layer_input_norm"}, true},
+    [ROLE_LAYER_SCALE] = {"layer_output_scale", {"layer_scalar"}, true},
+    [ROLE_GATE_ALPHA_P] = {NULL, {"mlp.act_fn.alpha_p"}, true},
+    [ROLE_GATE_ALPHA_N] = {NULL, {"mlp.act_fn.alpha_n"}, true},
+    [ROLE_GATE_BETA] = {NULL, {"mlp.act_fn.beta"}, true},
+    [ROLE_GATE_EPSILON] = {NULL, {"mlp.act_fn.eps"}, true},
+};
+
+static const char *const prefixes[] = {"model.", "language_model.model.", "model.language_model.", "language_model.",
+                                       "",       "transformer.",          "model.text_model."};
+
+#define NAME_BYTES 256
+
+const char *role_name(enum role role) {
+    CHECK(role < ROLE_COUNT);
+    return rules[role].gguf ? rules[role].gguf : rules[role].hf[0];
+}
+
+bool role_is_per_layer(enum role role) { return rules[role].per_layer; }
+
+static const struct role_override *override_of(const struct role_names *names, enum role role) {
+    for (const struct role_override *o = names->overrides; o && o->role != ROLE_COUNT; o++)
+        if (o->role == role)
+            return o;
+    return NULL;
+}
+
+static const struct tensor_entry *find_exact(const struct role_names *names, const char *name) {
+    return catalogue_find(names->catalogue, text_of(name));
+}
+
+/* Looks for base + suffix, and for base alone when the suffix is ".weight". */
+static const struct tensor_entry *find_suffixed(const struct role_names *names, const char *base, const char *suffix) {
+    char name[NAME_BYTES];
+    int length = snprintf(name, sizeof name, "%s%s", base, suffix);
+    if (length < 0 || (size_t)length >= sizeof name)
+        return NULL;
+    const struct tensor_entry *tensor = find_exact(names, name);
+    return tensor || strcmp(suffix, ".weight") != 0 ? tensor : find_exact(names, base);
+}
+
+/* Puts the expert's index in place of '*'. False: the pattern and the question do not fit together. */
+static bool fill_expert(const char *pattern, int64_t expert, char *out, size_t out_bytes) {
+    const char *star = strchr(pattern, '*');
+    if ((star != NULL) != (expert >= 0))
+        return false;
+    int length = star ? snprintf(out, out_bytes, "%.*s%" PRId64 "%s", (int)(star - pattern), pattern, expert, star + 1)
+                      : snprintf(out, out_bytes, "%s", pattern);
+    return length >= 0 && (size_t)length < out_bytes;
+}
+
+static bool full_name(const struct role_names *names, enum role role, const char *pattern, uint32_t layer, int64_t expert, char *out) {
+    char local[NAME_BYTES];
+    if (!fill_expert(pattern, expert, local, sizeof local))
+        return false;
+    bool gguf = catalogue_world(names->catalogue) == CATALOGUE_GGUF;
+    int length;
+    if (!rules[role].per_layer)
+        length = snprintf(out, NAME_BYTES, "%s%s", gguf || role == ROLE_HEAD ? "" : names->prefix, local);
+    else if (gguf)
+        length = snprintf(out, NAME_BYTES, "blk.%u.%s", layer, local);
+    else
+        length = snprintf(out, NAME_BYTES, "%slayers.%u.%s", names->prefix, layer, local);
+    return length >= 0 && length < NAME_BYTES;
+}
+
+const struct tensor_entry *role_find(const struct role_names *names, enum role role, uint32_t layer, int64_t expert, const char *suffix) {
+    const struct role_override *override = override_of(names, role);
+    char base[NAME_BYTES];
+    if (catalogue_world(names->catalogue) == CATALOGUE_GGUF) {
+        const char *pattern = override && override->gguf ? override->gguf : rules[role].gguf;
+        return pattern && full_name(names, role, pattern, layer, expert, base) ? find_suffixed(names, base, suffix) : NULL;
+    }
+    const char *const *patterns = override && override->hf[0] ? override->hf : rules[role].hf;
+    for (int i = 0; i < ROLE_HF_NAMES && patterns[i]; i++) {
+        if (!full_name(names, role, patterns[i], layer, expert, base))
+            continue;
+        const struct tensor_entry *tensor = find_suffixed(names, base, suffix);
+        if (tensor)
+            return tensor;
+        char wrapped[NAME_BYTES + 32]; /* wrappers keep the head beside or inside the text model */
+        if (role == ROLE_HEAD && snprintf(wrapped, sizeof wrapped, "language_model.%s", base) > 0 &&
+            (tensor = find_suffixed(names, wrapped, suffix)))
+            return tensor;
+        if (role == ROLE_HEAD && snprintf(wrapped, sizeof wrapped, "%s%s", names->prefix, base) > 0 &&
+            (tensor = find_suffixed(names, wrapped, suffix)))
+            return tensor;
+    }
+    return NULL;
+}
+
+const char *role_wanted_name(const struct role_names *names, enum role role, uint32_t layer, char *buffer, size_t buffer_bytes) {
+    const struct role_override *override = override_of(names, role);
+    bool gguf = catalogue_world(names->catalogue) == CATALOGUE_GGUF;
+    const char *pattern = gguf ? (override && override->gguf ? override->gguf : rules[role].gguf)
+                               : (override && override->hf[0] ? override->hf[0] : rules[role].hf[0]);
+    char name[NAME_BYTES];
+    if (!pattern || !full_name(names, role, pattern, layer, strchr(pattern, '*') ? 0 : -1, name))
+        (void)snprintf(name, sizeof name, "%s", role_name(role));
+    (void)snprintf(buffer, buffer_bytes, "%s.weight", name);
+    return buffer;
+}
+
+enum status role_names_init(struct role_names *names, const struct catalogue *catalogue, const struct role_override *overrides,
+                            struct error *err) {
+    *names = (struct role_names){.catalogue = catalogue, .overrides = overrides};
+    if (catalogue_world(catalogue) == CATALOGUE_GGUF)
+        return STATUS_OK;
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        (void)snprintf(names->prefix, sizeof names->prefix, "%s", prefixes[i]);
+        if (role_find(names, ROLE_EMBEDDING, 0, -1, ".weight"))
+            return STATUS_OK;
+    }
+    return error_set(err, STATUS_NOT_FOUND,
+                     "%s: no embedding table (model.embed_tokens.weight or the like): these files hold no language model",
+                     catalogue_path(catalogue));
+}

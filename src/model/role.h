@@ -1,0 +1,102 @@
+/*
+ * role: what a tensor is for, and its names in both file worlds.
+ *
+ * One table (role.c) holds the usual names; a family's row overrides single roles. GGUF names are "blk.<layer>.<name>.weight",
+ * Hugging Face names "<prefix>layers.<layer>.<name>.weight", where the prefix (model., language_model.model., ...) is found by looking for
+ * the embedding. A '*' in a name stands for the expert's index. Names without ".weight" are tried too.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "format/catalogue.h"
+
+enum role {
+    /* once */
+    ROLE_EMBEDDING,
+    ROLE_HEAD,
+    ROLE_FINAL_NORM,
+    ROLE_ROPE_FREQUENCIES,
+    ROLE_ROPE_FACTORS_SHORT,
+    ROLE_ROPE_FACTORS_LONG,
+    ROLE_LAYER_INPUT_EMBEDDING,  /* [vocab][layers * size]: a second embedding, a piece of it for each layer (gemma4) */
+    ROLE_LAYER_INPUT_PROJECTION, /* [layers * size][hidden] */
+    ROLE_LAYER_INPUT_NORM,
+    /* per layer */
+    ROLE_ATTENTION_NORM,
+    ROLE_ATTENTION_POST_NORM,
+    ROLE_Q,
+    ROLE_K,
+    ROLE_V,
+    ROLE_QKV,
+    ROLE_ATTENTION_OUT,
+    ROLE_Q_NORM,
+    ROLE_K_NORM,
+    ROLE_SINKS,
+    ROLE_FFN_NORM,
+    ROLE_FFN_POST_NORM,
+    ROLE_FFN_GATE,
+    ROLE_FFN_UP,
+    ROLE_FFN_GATE_UP,
+    ROLE_FFN_DOWN,
+    ROLE_ROUTER,
+    ROLE_ROUTER_BIAS,
+    ROLE_EXPERT_GATE,
+    ROLE_EXPERT_UP,
+    ROLE_EXPERT_GATE_UP,
+    ROLE_EXPERT_DOWN,
+    ROLE_SHARED_GATE,
+    ROLE_SHARED_UP,
+    ROLE_SHARED_GATE_UP,
+    ROLE_SHARED_DOWN,
+    ROLE_SHARED_SCALE,       /* [1][hidden]: sigmoid of its product scales the shared expert */
+    ROLE_ROUTER_INPUT_SCALE, /* weight of a norm for the router's input */
+    ROLE_EXPERT_SCALE,       /* [experts]: multiplies the router's weights */
+    ROLE_EXPERT_NORM,        /* norm before the experts that run beside a dense feed-forward, */
+    ROLE_FFN_BRANCH_NORM,    /* after that feed-forward, */
+    ROLE_EXPERT_BRANCH_NORM, /* and after the experts */
+    ROLE_LAYER_INPUT_GATE,
+    ROLE_LAYER_INPUT_OUT,
+    ROLE_LAYER_INPUT_POST_NORM,
+    ROLE_LAYER_SCALE, /* [1]: multiplies x at the end of the layer */
+    ROLE_GATE_ALPHA_P, /* parameters of the activation (xielu) */
+    ROLE_GATE_ALPHA_N,
+    ROLE_GATE_BETA,
+    ROLE_GATE_EPSILON,
+    ROLE_COUNT,
+};
+
+#define ROLE_HF_NAMES 6
+
+struct role_override {
+    enum role role;
+    const char *gguf;              /* NULL: as in the table */
+    const char *hf[ROLE_HF_NAMES]; /* hf[0] NULL: as in the table */
+};
+#define ROLE_END                   \
+    {                              \
+        ROLE_COUNT, NULL, { NULL } \
+    }
+
+const char *role_name(enum role role); /* neutral, for plans and messages: GGUF's word */
+bool role_is_per_layer(enum role role);
+
+struct role_names {
+    const struct catalogue *catalogue;
+    const struct role_override *overrides; /* or NULL */
+    char prefix[64];                       /* Hugging Face: "model." */
+};
+
+/* Finds the prefix. STATUS_NOT_FOUND: no embedding table, with the names that were tried. */
+MUST_CHECK enum status role_names_init(struct role_names *names, const struct catalogue *catalogue, const struct role_override *overrides,
+                                       struct error *err);
+
+/*
+ * Finds a role's tensor: layer is ignored for roles that are there once, expert < 0 means no expert index. suffix ".weight" also matches
+ * names without suffix; ".bias", ".scales" and so on must match. NULL: none.
+ */
+const struct tensor_entry *role_find(const struct role_names *names, enum role role, uint32_t layer, int64_t expert, const char *suffix);
+/* The first name that would be looked for, for messages. */
+const char *role_wanted_name(const struct role_names *names, enum role role, uint32_t layer, char *buffer, size_t buffer_bytes);

@@ -1,0 +1,190 @@
+/*
+ * op: the instruction set of a pass. An op is a kind and its parameters; a call adds the data: rows, buffers, weights, states.
+ *
+ * Why separate   the plan (src/model) emits ops, the executor (src/run) resolves their data, a backend (src/backend) computes them. None
+ *                of the three knows the others' types.
+ * Model          a *buffer* is [rows][width] f32; widths are in the call. What in[] and out[] mean is written beside each kind.
+ *                A *weight* is a matrix [out][in], cut into parts of whole rows; a call may bring only some of the parts.
+ *                A *constant* is a small f32 vector that stays in memory (norm weights, biases).
+ * Result         defined by docs/ARITHMETIC.md; the value for a row never depends on the other rows of the call.
+ * Ownership      a call borrows everything until run returns.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "dtype/dtype.h"
+#include "dtype/function_kind.h"
+#include "dtype/matrix.h"
+
+enum op_kind {
+    OP_EMBED,      /* in: -  out: x            weight 0: table. Rows of the table times `scale` */
+    OP_NORM,       /* in: x  out: y            constant 0: weight or none, 1: bias or none. In place, the row may go on behind the vectors */
+    OP_MATMUL,     /* in: x  out: y0 y1 y2..   weight i -> out i, constant i: bias or none */
+    OP_UNPERMUTE,  /* out: x                   per head, elements stored as pairs (0, h/2), (1, h/2 + 1).. (GGUF llama) go back in order */
+    OP_ROPE_TABLE, /* in: -  out: t            t = [cos half][sin half] of the row's position */
+    OP_ROPE,       /* in: t  out: x (in place) */
+    OP_KV_WRITE,   /* in: k v                  rounds to the cache type and stores at the row's position; v may be missing */
+    OP_ATTENTION,  /* in: q s  out: y          reads the cache of `state`; s: chosen positions or none; constant 0: sinks or none */
+    OP_INDEX,      /* in: q w  out: s          s = [count][positions], u32 bits, increasing: the best by sum over heads of w relu(q.k); count 0: all */
+    OP_HEAD_MATMUL, /* in: x  out: y           weight 0: a matrix for each head, times the head's own piece of x */
+    OP_COPY_HEADS, /* in: x  out: y            a piece of each head's x goes into the head's y */
+    OP_GATE,       /* in: g u out: y           y = act(g) * u; u may be missing */
+    OP_ADD,        /* in: x  out: y            y += x */
+    OP_SCALE,      /* out: x                   x *= factor */
+    OP_ADD_GATED,     /* in: x g  out: y          y = fma(x, sigmoid(g0), y), one g for a row (gate of a shared expert) */
+    OP_SCALE_BY_POSITION, /* out: x               x *= 1 + slope ln(1 + floor((position + offset) / period)) */
+    OP_SCALE_VECTOR, /* out: x                  x *= constant 0, element by element */
+    OP_SOFTCAP,      /* out: x                   x = cap tanh(x / cap) */
+    OP_ROUTER,       /* in: l  out: r            r = [top_k ids as u32 bits][top_k weights]; constant 0: bias, 1: scale per expert, or none */
+    OP_EXPERTS,      /* in: x r out: y           weights 0 gate, 1 up, 2 down (work list), constants their biases [experts][rows]; y is set */
+    OP_SELECT_ROWS,  /* in: x  out: y            keeps the rows that want logits; later ops run on those only */
+    OP_KIND_COUNT,
+};
+
+/* "matmul": for plans, timings and messages. Never NULL. */
+const char *op_kind_name(enum op_kind kind);
+
+enum norm_kind { NORM_RMS, NORM_LAYER };
+
+#define OP_BUFFERS_MAX 4
+#define OP_WEIGHTS_MAX 4
+
+struct op {
+    enum op_kind kind;
+    union {
+        struct {
+            float scale;
+        } embed;
+        struct {
+            enum norm_kind norm;
+            float epsilon;
+            uint32_t vectors, size; /* a row is `vectors` vectors of `size`, each normalised alone with the same weight */
+        } norm;
+        struct {
+            uint32_t outputs;
+        } matmul;
+        struct {
+            uint32_t heads, head_dim;
+        } unpermute;
+        struct {
+            uint32_t rope; /* index of the plan's rope specification */
+            uint32_t half;
+        } rope_table;
+        struct {
+            uint32_t heads, head_dim, half;
+            uint32_t offset; /* first rotated element of each head */
+            bool pairs;      /* rotate (2i, 2i+1), else (i, i + half) */
+        } rope;
+        struct {
+            uint32_t state, kv_heads, head_dim, v_dim; /* v_dim 0: keys alone */
+        } kv_write;
+        struct {
+            uint32_t state, heads, kv_heads, head_dim, v_dim;
+            uint32_t window; /* 0: all earlier positions */
+            float scale, softcap;
+            bool values_in_keys; /* a value is the first v_dim elements of its key */
+        } attention;
+        struct {
+            uint32_t state, heads, head_dim, top_k;
+        } index;
+        struct {
+            uint32_t heads, in_size, out_size;  /* of one head's product */
+            uint32_t in_stride, out_stride;     /* from one head's piece to the next */
+            bool transposed; /* the weight is [heads * in_size][out_size], decoded to f32; else [heads * out_size][in_size] */
+        } head_matmul;
+        struct {
+            uint32_t heads, size, in_offset, in_stride, out_offset, out_stride;
+        } copy_heads;
+        struct {
+            enum gate_kind gate;
+            float a, b, c, d;
+            uint32_t u_offset; /* first element of u's row that is used */
+        } gate;
+        struct {
+            float factor;
+        } scale;
+        struct {
+            float slope;
+            uint32_t offset, period;
+        } scale_by_position;
+        struct {
+            float cap;
+        } softcap;
+        struct {
+            uint32_t experts, top_k;
+            enum router_score score;
+            uint32_t groups, top_groups, group_score_count;
+            bool renormalise;
+            float scale;
+        } router;
+        struct {
+            uint32_t experts, top_k, hidden, expert_hidden;
+            enum gate_kind gate;
+            float a, b, c, d;
+        } experts;
+    };
+};
+
+/* Some consecutive rows of a weight, in memory. */
+struct matrix_part {
+    struct matrix matrix;
+    size_t first_row; /* row of the whole weight */
+};
+struct weight_view {
+    const struct matrix_part *parts; /* increasing first_row */
+    size_t part_count;
+};
+
+/* One row of a pass. */
+struct op_row {
+    uint32_t token, position;
+    uint32_t sequence;
+};
+
+/* Where one sequence's keys and values of one layer lie: tile pointers per key head, see run/kv_cache.h. */
+struct kv_view {
+    uint8_t *const *k_tiles; /* [tile]: [kv_heads][ATTENTION_TILE][head_dim] of kv_dtype */
+    uint8_t *const *v_tiles; /* [tile]: [kv_heads][ATTENTION_TILE][v_dim]; the keys' where values are in the keys */
+    enum dtype kv_dtype;
+    /* a windowed layer's tiles wrap around: tile t lies at index t % tile_count when tile_count > 0 */
+    uint32_t tile_count;
+};
+
+/* One expert of an experts call: which rows it serves and where its outputs go. */
+struct expert_work {
+    uint32_t expert;
+    uint32_t row_count;
+    const uint32_t *rows;                         /* [row_count] increasing row numbers of the call */
+    const uint32_t *ranks;                        /* [row_count] place of this expert among the row's ids */
+    uint32_t first_pair;                          /* its outputs are parked at park[first_pair ..), one per row; unused without parking */
+    struct matrix gate, up, down;                 /* gate.data NULL: no gate (activation of up alone) */
+    const float *gate_bias, *up_bias, *down_bias; /* NULL: none */
+};
+
+struct op_call {
+    size_t rows;
+    const struct op_row *row;
+    float *in[OP_BUFFERS_MAX], *out[OP_BUFFERS_MAX];
+    size_t in_width[OP_BUFFERS_MAX], out_width[OP_BUFFERS_MAX]; /* elements from one row to the next */
+    struct weight_view weight[OP_WEIGHTS_MAX];
+    const float *constant[OP_WEIGHTS_MAX];
+    const double *inverse_frequencies; /* ROPE_TABLE: [half] */
+    float rope_magnitude;              /* ROPE_TABLE: multiplies cos and sin */
+    const struct kv_view *kv;          /* KV_WRITE, ATTENTION, INDEX: by sequence */
+    const uint32_t *selected;          /* SELECT_ROWS: [rows] row numbers of the input. EMBED: [rows] rows of the table */
+    bool same_input;                   /* MATMUL, HEAD_MATMUL: in[0] holds what it held in the call before this one */
+    /* EXPERTS: done in parts, each call brings the experts that are in memory */
+    const struct expert_work *work;
+    size_t work_count;
+    float *park; /* [pairs][hidden]: outputs wait here, in any order, and are summed with the last part; NULL: experts come in increasing
+                    index over all calls of the op and are added to y at once */
+    const uint32_t *pair_of; /* with park: [rows][top_k], where the output of a row's k-th expert is parked */
+    bool first_part, last_part;
+};
+
+/* Checks parameters against the call's widths and weight shapes. Programmer errors; used by tests and debug builds. */
+void op_check(const struct op *op, const struct op_call *call);

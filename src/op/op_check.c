@@ -1,0 +1,128 @@
+/*
+ * op_check: the contract of a call, checked. A failure is a mistake in a plan or executor, never of a file.
+ */
+#include "base/check.h"
+#include "op/op.h"
+
+static void check_weight(const struct weight_view *view, size_t cols) {
+    CHECK(view->part_count > 0);
+    size_t row = view->parts[0].first_row;
+    for (size_t i = 0; i < view->part_count; i++) {
+        CHECK(view->parts[i].first_row == row && view->parts[i].matrix.cols == cols && view->parts[i].matrix.data);
+        row += view->parts[i].matrix.rows;
+    }
+}
+
+static void check_matmul(const struct op *op, const struct op_call *call) {
+    CHECK(call->in[0] && op->matmul.outputs >= 1 && op->matmul.outputs <= OP_WEIGHTS_MAX);
+    for (uint32_t i = 0; i < op->matmul.outputs; i++) {
+        CHECK(call->out[i] && call->out[i] != call->in[0]);
+        check_weight(&call->weight[i], call->in_width[0]);
+        const struct matrix_part *last = &call->weight[i].parts[call->weight[i].part_count - 1];
+        CHECK(last->first_row + last->matrix.rows <= call->out_width[i]);
+    }
+}
+
+static void check_experts(const struct op *op, const struct op_call *call) {
+    CHECK(call->in[0] && call->in[1] && call->out[0]);
+    CHECK(call->in_width[0] == op->experts.hidden && call->out_width[0] == op->experts.hidden);
+    CHECK(call->in_width[1] >= 2 * (size_t)op->experts.top_k);
+    for (size_t w = 0; w < call->work_count; w++) {
+        const struct expert_work *work = &call->work[w];
+        CHECK(work->expert < op->experts.experts && work->row_count > 0);
+        CHECK(work->up.rows == op->experts.expert_hidden && work->up.cols == op->experts.hidden);
+        CHECK(work->down.rows == op->experts.hidden && work->down.cols == op->experts.expert_hidden);
+        CHECK(call->park || w == 0 || call->work[w - 1].expert < work->expert);
+        for (uint32_t i = 0; i < work->row_count; i++)
+            CHECK(work->rows[i] < call->rows && work->ranks[i] < op->experts.top_k);
+    }
+}
+
+static void check_norm(const struct op *op, const struct op_call *call) {
+    size_t used = (size_t)op->norm.vectors * op->norm.size;
+    CHECK(call->in[0] && call->out[0] && call->in_width[0] == call->out_width[0]);
+    CHECK(used == call->in_width[0] || (used < call->in_width[0] && call->in[0] == call->out[0]));
+}
+
+static void check_attention(const struct op *op, const struct op_call *call) {
+    CHECK(call->in[0] && call->out[0] && call->kv && call->row);
+    CHECK(call->in_width[0] == (size_t)op->attention.heads * op->attention.head_dim);
+    CHECK(call->out_width[0] == (size_t)op->attention.heads * op->attention.v_dim);
+    CHECK(op->attention.kv_heads > 0 && op->attention.heads % op->attention.kv_heads == 0);
+    CHECK(!op->attention.values_in_keys || op->attention.v_dim <= op->attention.head_dim);
+    CHECK(!call->in[1] || op->attention.window == 0);
+}
+
+static void check_index(const struct op *op, const struct op_call *call) {
+    CHECK(call->in[0] && call->in[1] && call->out[0] && call->kv && call->row);
+    CHECK(call->in_width[0] == (size_t)op->index.heads * op->index.head_dim && call->in_width[1] == op->index.heads);
+    CHECK(op->index.top_k > 0 && call->out_width[0] == (size_t)op->index.top_k + 1);
+}
+
+static void check_head_matmul(const struct op *op, const struct op_call *call) {
+    uint32_t heads = op->head_matmul.heads, in = op->head_matmul.in_size, out = op->head_matmul.out_size;
+    CHECK(call->in[0] && call->out[0] && call->out[0] != call->in[0] && heads > 0);
+    CHECK(in <= op->head_matmul.in_stride && call->in_width[0] == (size_t)heads * op->head_matmul.in_stride);
+    CHECK(out <= op->head_matmul.out_stride && call->out_width[0] == (size_t)heads * op->head_matmul.out_stride);
+    check_weight(&call->weight[0], op->head_matmul.transposed ? out : in);
+    for (size_t p = 0; p < call->weight[0].part_count && op->head_matmul.transposed; p++)
+        CHECK(call->weight[0].parts[p].first_row % in == 0 && call->weight[0].parts[p].matrix.rows % in == 0);
+}
+
+static void check_copy_heads(const struct op *op, const struct op_call *call) {
+    CHECK(call->in[0] && call->out[0] && call->in[0] != call->out[0]);
+    CHECK(op->copy_heads.in_offset + op->copy_heads.size <= op->copy_heads.in_stride);
+    CHECK(op->copy_heads.out_offset + op->copy_heads.size <= op->copy_heads.out_stride);
+    CHECK((size_t)op->copy_heads.heads * op->copy_heads.in_stride <= call->in_width[0]);
+    CHECK((size_t)op->copy_heads.heads * op->copy_heads.out_stride <= call->out_width[0]);
+}
+
+void op_check(const struct op *op, const struct op_call *call) {
+    CHECK(call->rows > 0 || op->kind == OP_SELECT_ROWS);
+    switch (op->kind) {
+    case OP_MATMUL:
+        check_matmul(op, call);
+        break;
+    case OP_EXPERTS:
+        check_experts(op, call);
+        break;
+    case OP_NORM:
+        check_norm(op, call);
+        break;
+    case OP_ATTENTION:
+        check_attention(op, call);
+        break;
+    case OP_KV_WRITE:
+        CHECK(call->in[0] && (call->in[1] || op->kv_write.v_dim == 0) && call->kv && call->row);
+        break;
+    case OP_INDEX:
+        check_index(op, call);
+        break;
+    case OP_HEAD_MATMUL:
+        check_head_matmul(op, call);
+        break;
+    case OP_COPY_HEADS:
+        check_copy_heads(op, call);
+        break;
+    case OP_GATE:
+        CHECK(call->in[0] && call->out[0] && call->in_width[0] == call->out_width[0]);
+        CHECK(!call->in[1] || (size_t)op->gate.u_offset + call->in_width[0] <= call->in_width[1]);
+        break;
+    case OP_ADD_GATED:
+        CHECK(call->in[0] && call->in[1] && call->out[0] && call->in_width[0] == call->out_width[0] && call->in_width[1] == 1);
+        break;
+    case OP_SCALE_BY_POSITION:
+        CHECK(call->out[0] && call->row && op->scale_by_position.period > 0);
+        break;
+    case OP_ADD:
+        CHECK(call->in[0] && call->out[0] && call->in_width[0] == call->out_width[0]);
+        break;
+    case OP_ROUTER:
+        CHECK(call->in_width[0] == op->router.experts && call->out_width[0] >= 2 * (size_t)op->router.top_k);
+        CHECK(op->router.top_k <= op->router.experts);
+        break;
+    default:
+        CHECK(call->out[0]);
+        break;
+    }
+}

@@ -1,0 +1,68 @@
+/*
+ * executor: walks the plan for a batch of rows: takes a lease for each weight, hands the op to the backend, attributes time.
+ *
+ * Model      A row is {sequence, position, parent, wants logits}: prompts, batches, drafts and trees are all rows. Rows of one sequence
+ * come in increasing position, each the child of the one before (branching trees: refused until a drafter needs them). Weights that stay in
+ * memory are bound once at create; for the others each step asks the store. Experts: the union of all rows is wanted at once; what is in
+ * memory is computed while the rest loads. Result     rows that want logits get them, in row order, in the logits buffer, valid until the
+ * next run. Threads    one owner. *cancel may be set from anywhere; it is looked at before every step and while waiting. Memory     all of
+ * it at create. Failure    after an error nothing of the pass counts: KV positions of its rows must be written again. The executor and
+ * store are clean.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "backend/backend.h"
+#include "run/kv_cache.h"
+#include "run/records.h"
+#include "store/weight_store.h"
+
+#define ROW_NO_PARENT (-1)
+
+struct row {
+    uint32_t token, sequence, position;
+    int32_t parent; /* row of this pass, or ROW_NO_PARENT: the sequence's last committed position */
+    bool wants_logits;
+};
+
+struct executor_options {
+    const struct plan *plan;            /* borrowed */
+    const struct record_table *records; /* borrowed */
+    struct weight_store *store;         /* borrowed, loaded */
+    const uint8_t *lives;               /* enum weight_life per record, borrowed */
+    struct backend *backend;            /* borrowed */
+    const struct kv_cache *kv;          /* borrowed */
+    uint32_t max_rows, max_logit_rows;
+    uint32_t context; /* positions that a sequence may have: some rotations depend on it (model/rope.h) */
+    const atomic_bool *cancel; /* or NULL */
+};
+
+struct executor;
+
+/* Activation memory that create will take. */
+uint64_t executor_arena_bytes(const struct plan *plan, uint32_t max_rows, uint32_t max_logit_rows);
+/* Limits for the backend of this plan. */
+struct backend_limits executor_limits(const struct plan *plan, const struct kv_options *kv, uint32_t max_rows, bool exact);
+
+/* *out is NULL on failure. Binds the weights that stay: the store must be loaded. */
+MUST_CHECK enum status executor_create(const struct executor_options *options, struct executor **out, struct error *err);
+void executor_destroy(struct executor *executor);
+
+/* One pass. count in 1..max_rows, rows that want logits at most max_logit_rows. */
+MUST_CHECK enum status executor_run(struct executor *executor, const struct row *rows, uint32_t count, struct error *err);
+/* Logits of the i-th row that wanted them: [vocab]. */
+float *executor_logits(struct executor *executor, uint32_t index);
+
+struct executor_stats {
+    uint64_t passes, rows;
+    uint64_t compute_ns; /* inside the backend */
+    uint64_t total_ns;
+    uint64_t step_ns[OP_KIND_COUNT];
+};
+void executor_stats_read(const struct executor *executor, struct executor_stats *out);
+/* Called after every router choice with the rows' experts, for traces. NULL turns it off. */
+typedef void executor_trace(void *context, int32_t layer, const uint32_t *ids, uint32_t rows, uint32_t top_k);
+void executor_set_trace(struct executor *executor, executor_trace *trace, void *context);

@@ -1,0 +1,146 @@
+/*
+ * executor_weights: products with weights that stay, weights that stream, and rows of tables that are only on disk.
+ */
+#include "base/check.h"
+#include "run/executor_internal.h"
+
+static uint64_t part_rows(const struct plan_weight *weight, const struct weight_records *records, uint32_t part) {
+    uint64_t first = part * records->rows_per_record;
+    return weight->rows - first < records->rows_per_record ? weight->rows - first : records->rows_per_record;
+}
+
+static struct matrix_part part_of(const struct plan_weight *weight, const struct weight_records *records, uint32_t part,
+                                  const uint8_t *const *pieces) {
+    uint64_t first = part * records->rows_per_record;
+    struct matrix_part result = {.matrix = record_matrix(weight, records, pieces, part_rows(weight, records, part)), .first_row = first};
+    return result;
+}
+
+enum status executor_bind_weights(struct executor *x, struct error *err) {
+    const struct plan *plan = x->options.plan;
+    const struct record_table *table = x->options.records;
+    x->weights = memory_alloc_array(plan->weight_count + 1, sizeof *x->weights);
+    x->parts = memory_alloc_array(table->part_count + 1, sizeof *x->parts);
+    if (!x->weights || !x->parts)
+        return error_set(err, STATUS_NO_MEMORY, "no memory to bind %u weights", plan->weight_count);
+    uint32_t used = 0;
+    for (uint32_t w = 0; w < plan->weight_count; w++) {
+        const struct weight_records *records = &table->weights[w];
+        if (plan->weights[w].experts || records->record_count == 0)
+            continue;
+        struct bound_weight *bound = &x->weights[w];
+        *bound = (struct bound_weight){.parts = x->parts + used, .part_count = records->record_count, .resident = true};
+        used += records->record_count;
+        CHECK(used <= table->part_count);
+        for (uint32_t p = 0; p < bound->part_count; p++) {
+            struct weight_lease lease;
+            if (x->options.lives[records->first_record + p] != WEIGHT_RESIDENT) {
+                bound->resident = false;
+                continue;
+            }
+            TRY(store_acquire(x->options.store, records->first_record + p, &lease, err));
+            bound->parts[p] = part_of(&plan->weights[w], records, p, lease.pieces);
+            store_release(x->options.store, &lease); /* resident for the store's life: the pin adds nothing */
+        }
+    }
+    return STATUS_OK;
+}
+
+/* One output whose weight is at least partly on disk: runs of resident parts together, streamed parts one by one. */
+static enum status run_streamed(struct executor *x, const struct plan_step *step, int output, const struct op_call *all, bool *same_input,
+                                struct error *err) {
+    const struct plan *plan = x->options.plan;
+    const struct plan_weight *weight = &plan->weights[step->weight[output]];
+    const struct weight_records *records = &x->options.records->weights[step->weight[output]];
+    const struct bound_weight *bound = &x->weights[step->weight[output]];
+    struct op op = step->op;
+    op.matmul.outputs = 1;
+    struct op_call call = *all;
+    call.out[0] = all->out[output];
+    call.out_width[0] = all->out_width[output];
+    call.constant[0] = all->constant[output];
+    for (uint32_t p = 0; p < bound->part_count;) {
+        uint32_t run = p;
+        while (run < bound->part_count && bound->parts[run].matrix.data)
+            run++;
+        struct weight_lease lease = {0};
+        struct matrix_part streamed;
+        if (run > p) {
+            call.weight[0] = (struct weight_view){.parts = bound->parts + p, .part_count = run - p};
+        } else {
+            if (executor_cancelled(x))
+                return executor_was_cancelled(err);
+            TRY(store_acquire(x->options.store, records->first_record + p, &lease, err));
+            streamed = part_of(weight, records, p, lease.pieces);
+            call.weight[0] = (struct weight_view){.parts = &streamed, .part_count = 1};
+        }
+        call.same_input = *same_input;
+        enum status status = executor_compute(x, &op, &call, err);
+        if (run == p)
+            store_release(x->options.store, &lease);
+        TRY(status);
+        *same_input = true;
+        p = run > p ? run : p + 1;
+    }
+    return STATUS_OK;
+}
+
+enum status executor_run_matmul(struct executor *x, const struct plan_step *step, struct op_call *call, struct error *err) {
+    uint32_t outputs = step->op.matmul.outputs;
+    bool resident = true, same_input = false;
+    for (uint32_t o = 0; o < outputs; o++) {
+        const struct bound_weight *bound = &x->weights[step->weight[o]];
+        resident = resident && bound->resident;
+        call->weight[o] = (struct weight_view){.parts = bound->parts, .part_count = bound->part_count};
+    }
+    if (resident)
+        return executor_compute(x, &step->op, call, err);
+    for (uint32_t o = 0; o < outputs; o++)
+        TRY(run_streamed(x, step, (int)o, call, &same_input, err));
+    return STATUS_OK;
+}
+
+/* Reads the rows' slices from disk; *table becomes a matrix with one row per row of the pass. */
+static enum status read_table_rows(struct executor *x, uint32_t index, struct matrix_part *table, struct error *err) {
+    const struct plan_weight *weight = &x->options.plan->weights[index];
+    uint8_t *areas[WEIGHT_SLICES] = {NULL}, *area = x->table_rows;
+    uint32_t count = 0;
+    for (int s = 0; s < WEIGHT_SLICES; s++) {
+        uint64_t row_bytes = weight->slices[s].row_bytes, from, rows;
+        if (row_bytes == 0)
+            continue;
+        areas[s] = area;
+        for (uint32_t r = 0; r < x->row_count; r++, area += row_bytes) {
+            plan_slice_rows(weight, s, x->tokens[r], 1, &from, &rows);
+            x->table_pieces[count] = (struct weight_piece){.file = weight->slices[s].file,
+                                                           .size_bytes = row_bytes,
+                                                           .offset_bytes = weight->slices[s].offset_bytes + from * row_bytes};
+            x->table_targets[count++] = area;
+        }
+    }
+    TRY(store_read_ranges(x->options.store, x->table_pieces, count, x->table_targets, err));
+    struct weight_records place = {.first_piece = 0};
+    const uint8_t *pieces[WEIGHT_SLICES];
+    uint32_t slices = 0;
+    for (int s = 0; s < WEIGHT_SLICES; s++)
+        if (areas[s])
+            pieces[slices++] = areas[s];
+    *table = (struct matrix_part){.matrix = record_matrix(weight, &place, pieces, x->row_count)};
+    table->matrix.group_rows = table->matrix.group_rows ? 1 : 0; /* every row came with its own scales */
+    table->matrix.group_row_offset = 0;
+    return STATUS_OK;
+}
+
+enum status executor_run_embed(struct executor *x, const struct plan_step *step, struct op_call *call, struct error *err) {
+    const struct bound_weight *bound = &x->weights[step->weight[0]];
+    struct matrix_part table;
+    if (bound->part_count > 0 && bound->resident) {
+        call->selected = x->tokens;
+        call->weight[0] = (struct weight_view){.parts = bound->parts, .part_count = bound->part_count};
+        return executor_compute(x, &step->op, call, err);
+    }
+    TRY(read_table_rows(x, step->weight[0], &table, err));
+    call->selected = x->row_numbers;
+    call->weight[0] = (struct weight_view){.parts = &table, .part_count = 1};
+    return executor_compute(x, &step->op, call, err);
+}

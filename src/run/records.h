@@ -1,0 +1,39 @@
+/*
+ * records: a plan's weights cut into records for the store, and the order in which a pass streams them.
+ *
+ * Model    a matrix becomes parts of whole rows of about PART_BYTES, so that the ring stays small and reads are large; all experts of a
+ * layer become one record each, with the slices of gate, up and down as pieces. A table that is only read by rows (an embedding that is not
+ * the head) has records only when everything is to be resident. Memory   arrays on the heap; the store borrows records and pieces.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "model/plan.h"
+#include "store/placement.h"
+#include "store/weight_store.h"
+
+struct weight_records {                  /* per weight of the plan */
+    uint32_t first_record, record_count; /* 0 records: rows_only and not resident */
+    uint64_t rows_per_record;            /* plain matrices */
+    uint32_t first_piece;                /* of slice 0 among the pieces of its records */
+};
+
+struct record_table {
+    struct weight_record *records;
+    struct placement_record *placements;
+    struct weight_piece *pieces;
+    uint32_t record_count, piece_count;
+    struct weight_records *weights; /* [plan->weight_count] */
+    uint32_t *stream_order;         /* records outside of experts, in the order of a pass */
+    uint32_t stream_count;
+    uint32_t part_count; /* records of plain matrices */
+};
+
+/* with_row_tables: also for tables that are only read by rows. */
+MUST_CHECK enum status record_table_build(const struct plan *plan, const struct file_set *files, bool with_row_tables,
+                                          struct record_table *out, struct error *err);
+void record_table_deinit(struct record_table *table);
+/* The matrix of `rows` rows that a leased record holds for a weight; pieces as leased. */
+struct matrix record_matrix(const struct plan_weight *weight, const struct weight_records *records, const uint8_t *const *pieces,
+                            uint64_t rows);
