@@ -1,0 +1,21 @@
+/*
+ * cancel: asking now and then whether the user still wants the answer.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+struct cancel_poll {
+    const bool *flag; /* NULL: never cancelled; written by another thread */
+    uint32_t calls;
+};
+
+/* Looks at the flag at every 256th call. */
+MUST_CHECK static inline enum status cancel_check(struct cancel_poll *poll, struct error *err) {
+    if ((++poll->calls & 255) != 0 || !poll->flag || !__atomic_load_n(poll->flag, __ATOMIC_RELAXED))
+        return STATUS_OK;
+    return error_set(err, STATUS_CANCELLED, "cancelled while tokenizing");
+}

@@ -1,0 +1,192 @@
+/* chat_template: rendering; the loading of templates is in chat_load.c. */
+#include "text/chat_template.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/memory.h"
+#include "text/chat_load.h"
+#include "text/chat_messages.h"
+#include "text/jinja_text.h"
+
+/* Roles that templates build control tokens around: '<|' + message.role + '|>'. Any other role is data. */
+static const char *const trusted_roles[] = {"system",   "developer", "user",  "assistant",   "tool",    "function",
+                                            "ipython",  "model",     "context", "environment", "observation", NULL};
+
+static const struct chat_template_entry *select_entry(const struct chat_template *chat, bool with_tools) {
+    const struct chat_template_entry *chosen = NULL;
+    for (size_t i = 0; i < chat->entry_count; i++) {
+        if (with_tools && strcmp(chat->entries[i].name, "tool_use") == 0)
+            return &chat->entries[i];
+        if (strcmp(chat->entries[i].name, "default") == 0 || chat->entry_count == 1)
+            chosen = &chat->entries[i];
+    }
+    return chosen;
+}
+
+struct text chat_template_source(const struct chat_template *chat, bool with_tools) {
+    const struct chat_template_entry *entry = select_entry(chat, with_tools);
+    CHECK(entry != NULL);
+    return entry->source;
+}
+
+void chat_prompt_deinit(struct chat_prompt *prompt) {
+    memory_free(prompt->text);
+    memory_free(prompt->spans);
+    *prompt = (struct chat_prompt){0};
+}
+
+/* Copies the first size_bytes of the output. */
+static enum status keep_output(const struct jinja_output *output, size_t size_bytes, struct chat_prompt *out, struct error *err) {
+    ASSERT(size_bytes <= output->text.size_bytes);
+    out->text = memory_copy_text(output->text.data, size_bytes);
+    out->spans = memory_alloc_array(output->span_count, sizeof *out->spans);
+    if (!out->text || !out->spans)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for a prompt of %zu bytes", size_bytes);
+    out->size_bytes = size_bytes;
+    for (size_t i = 0; i < output->span_count && output->spans[i].begin < size_bytes; i++) {
+        out->spans[i] = output->spans[i];
+        if (out->spans[i].end > size_bytes)
+            out->spans[i].end = size_bytes;
+        out->span_count++;
+    }
+    return STATUS_OK;
+}
+
+static size_t trimmed_end(const char *data, size_t end) {
+    while (end > 0) {
+        size_t last = end - 1, at;
+        while (last > 0 && ((unsigned char)data[last] & 0xC0) == 0x80)
+            last--;
+        at = last;
+        if (!python_is_space(jinja_next_code_point(data, end, &at)))
+            break;
+        end = last;
+    }
+    return end;
+}
+
+/* Where the prompt ends when it goes up to the mark behind the final message; SIZE_MAX: the template changed that message. */
+static size_t find_end(struct text rendered, const json_t *final_text) {
+    struct text mark = TEXT(CHAT_CONTINUE_MARK), bare = {mark.data, mark.size_bytes - 1};
+    const char *text = json_string_value(final_text);
+    size_t end = trimmed_end(text, json_string_length(final_text)), begin = 0;
+    for (size_t next = 0; begin < end; begin = next) /* left side */
+        if (!python_is_space(jinja_next_code_point(text, end, &next)))
+            break;
+    if (end > begin && !memmem(rendered.data, rendered.size_bytes, text + begin, end - begin))
+        return SIZE_MAX;
+    for (size_t at = rendered.size_bytes; at-- > 0;) {
+        struct text rest = {rendered.data + at, rendered.size_bytes - at};
+        if (text_starts_with(rest, bare)) /* the space behind the mark tells whether the template trims */
+            return text_starts_with(rest, mark) ? at : trimmed_end(rendered.data, at);
+    }
+    return SIZE_MAX;
+}
+
+static void set_variables(struct jinja_run *run, const struct chat_template *chat, const struct chat_request *request, const json_t *messages) {
+    const char *key;
+    json_t *value;
+    for (size_t i = 0; i < chat->token_count; i++)
+        jinja_set_text(run, chat->tokens[i].name, chat->tokens[i].text, true);
+    json_object_foreach((json_t *)request->tokens, key, value) {
+        if (json_is_string(value))
+            jinja_set_text(run, key, (struct text){json_string_value(value), json_string_length(value)}, true);
+    }
+    json_object_foreach((json_t *)request->variables, key, value) jinja_set_json(run, key, value, NULL);
+    jinja_set_json(run, "messages", messages, trusted_roles);
+    jinja_set_json(run, "tools", request->tools, NULL);
+    jinja_set_json(run, "documents", request->documents, NULL);
+    jinja_set_bool(run, "add_generation_prompt", request->add_generation_prompt);
+    if (request->clock)
+        jinja_set_clock(run, request->clock);
+}
+
+/* One attempt. `messages` are prepared, and are changed when the last is to be continued. */
+static enum status render_once(const struct chat_template *chat, const struct chat_request *request, json_t *messages,
+                               struct chat_prompt *out, struct jinja_error *problem, struct error *err) {
+    const struct chat_template_entry *entry = select_entry(chat, request->tools != NULL);
+    struct jinja_limits limits = request->limits ? *request->limits : jinja_limits_default();
+    limits.allow_mutation = true;
+    json_t *final_text = NULL;
+    struct jinja_run *run = NULL;
+    struct jinja_output output;
+    enum status status = request->continue_final_message ? chat_messages_mark_final(messages, &final_text, err) : STATUS_OK;
+    if (status == STATUS_OK)
+        status = jinja_run_create(&limits, &run, err);
+    if (status == STATUS_OK) {
+        set_variables(run, chat, request, messages);
+        status = jinja_render(run, entry->compiled, &output, problem);
+        if (status != STATUS_OK)
+            error_set(err, status, "chat template %s, line %u, column %u: %.900s", chat->origin, problem->line, problem->column, problem->message);
+    }
+    if (status == STATUS_OK) {
+        size_t size = output.text.size_bytes;
+        if (final_text)
+            size = find_end(output.text, final_text);
+        status = size != SIZE_MAX ? keep_output(&output, size, out, err)
+                                  : error_set(err, STATUS_INVALID, "continue_final_message: the chat template %s changes the last message, "
+                                              "so it cannot be continued", chat->origin);
+    }
+    json_decref(final_text);
+    jinja_run_destroy(run);
+    return status;
+}
+
+/* What to try after `problem`, of the adaptations that apply and were not tried: one bit, or 0. */
+static unsigned next_adaptation(unsigned open, const struct jinja_error *problem) {
+    if (open & CHAT_DEVELOPER_AS_SYSTEM)
+        return CHAT_DEVELOPER_AS_SYSTEM;
+    if ((open & CHAT_EMPTY_CONTENT) && problem->failure == JINJA_UNDEFINED_USE)
+        return CHAT_EMPTY_CONTENT;
+    return (open & CHAT_TEXT_ARGUMENTS) && problem->failure == JINJA_TYPE ? CHAT_TEXT_ARGUMENTS : 0;
+}
+
+static enum status check_request(const struct chat_request *request, struct error *err) {
+    if (request->add_generation_prompt && request->continue_final_message)
+        return error_set(err, STATUS_INVALID, "add_generation_prompt and continue_final_message exclude each other");
+    if ((request->tools && !json_is_array(request->tools)) || (request->documents && !json_is_array(request->documents)))
+        return error_set(err, STATUS_INVALID, "%s: must be a list", request->tools && !json_is_array(request->tools) ? "tools" : "documents");
+    if ((request->variables && !json_is_object(request->variables)) || (request->tokens && !json_is_object(request->tokens)))
+        return error_set(err, STATUS_INVALID, "the variables of a chat template must be an object");
+    return STATUS_OK;
+}
+
+enum status chat_template_render(const struct chat_template *chat, const struct chat_request *request, struct chat_prompt *out,
+                                 struct error *err) {
+    *out = (struct chat_prompt){0};
+    TRY(check_request(request, err));
+    unsigned adaptations = 0, adaptable = chat_messages_adaptable(request->messages);
+    struct error first = {.status = STATUS_OK}, *problem_text = &first, later;
+    for (;;) {
+        json_t *messages = NULL;
+        struct jinja_error problem = {.failure = JINJA_OK};
+        enum status status = chat_messages_prepare(request->messages, adaptations, &messages, problem_text);
+        if (status == STATUS_OK)
+            status = render_once(chat, request, messages, out, &problem, problem_text);
+        json_decref(messages);
+        if (status == STATUS_OK)
+            return STATUS_OK;
+        chat_prompt_deinit(out);
+        unsigned next = status == STATUS_INVALID && problem.failure != JINJA_OK ? next_adaptation(adaptable & ~adaptations, &problem) : 0;
+        if (!next)
+            return error_set(err, first.status, "%s", first.text);
+        adaptations |= next;
+        problem_text = &later;
+    }
+}
+
+enum status chat_clock_parse(const char *text, struct tm *out, struct error *err) {
+    int year, month, day, hour, minute, second, used = 0;
+    if (sscanf(text, "%4d-%2d-%2dT%2d:%2d:%2d%n", &year, &month, &day, &hour, &minute, &second, &used) != 6 || text[used])
+        return error_set(err, STATUS_INVALID, "clock '%.40s': must look like 2025-03-09T14:05:07", text);
+    struct tm time = {.tm_year = year - 1900, .tm_mon = month - 1, .tm_mday = day, .tm_hour = hour, .tm_min = minute, .tm_sec = second};
+    struct tm normal = time;
+    time_t seconds = timegm(&normal); /* fills in the day of the week and of the year */
+    if (seconds == (time_t)-1 || normal.tm_mon != time.tm_mon || normal.tm_mday != time.tm_mday || normal.tm_hour != time.tm_hour ||
+        normal.tm_min != time.tm_min)
+        return error_set(err, STATUS_INVALID, "clock '%.40s': no such time", text);
+    *out = normal;
+    return STATUS_OK;
+}
