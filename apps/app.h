@@ -1,0 +1,41 @@
+/*
+ * app: what the commands share: tables, exit codes, progress, Ctrl-C.
+ *
+ * Exit codes (also in the man page): 0 done, 1 the model or a file failed, 2 wrong use of the command line, 3 does not fit the
+ * memory budget or the context, 130 stopped by Ctrl-C. A reader that closes our output early ends the program quietly.
+ */
+#pragma once
+
+#include "base/options.h"
+#include "sluice.h"
+#include "sluice_tools.h"
+
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_BUDGET = 3, EXIT_STOPPED = 130 };
+
+struct command {
+    const struct command_spec *spec;
+    int (*run)(const struct options *options);
+};
+
+/* In the order of --help; NULL-terminated. */
+extern const struct command *const app_commands[];
+extern const struct command app_generate, app_plan, app_inspect, app_tokenize, app_detokenize, app_logits;
+
+/* Options that several commands share; single rows for the commands' tables. */
+extern const struct option_spec option_ram, option_threads, option_ctx, option_chunk, option_reader, option_isa, option_activations,
+    option_ids, option_metrics, option_quiet, option_verbose, option_print_config;
+
+/* Prints "sluice: text" and turns a status into an exit code. */
+int app_fail(const sluice_error *error);
+int app_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Fills load options from the shared flags. Progress shows on standard error; *started_ns (0) must live until loaded. */
+void app_load_options(const struct options *options, sluice_load_options *load, uint64_t *started_ns);
+/* The model that Ctrl-C cancels; NULL: none. A second Ctrl-C ends the program at once. */
+void app_watch(sluice_model *model);
+/* One screen of what lives where, on standard error. */
+void app_print_plan(const sluice_plan *plan, FILE *out);
+/* Writes sluice_metrics to a file when --metrics was given. */
+int app_write_metrics(const struct options *options, sluice_model *model);
+/* Whole standard input or file; freed with memory_free. */
+sluice_status app_read_text(const char *path, char **text, size_t *size_bytes, sluice_error *error);

@@ -1,0 +1,60 @@
+/*
+ * app_options: option rows that several commands share.
+ */
+#include "app.h"
+
+const struct option_spec option_ram = {.name = "ram",
+                                       .kind = OPTION_SIZE,
+                                       .value = "SIZE",
+                                       .initial = "auto",
+                                       .choices = "auto|all|min",
+                                       .help = "memory of the whole process: a size (1536M, 8G), auto (what is free, less a reserve), all "
+                                               "(everything in memory) or min (the smallest "
+                                               "that works)"};
+const struct option_spec option_threads = {.name = "threads",
+                                           .kind = OPTION_U64,
+                                           .short_name = 't',
+                                           .value = "N",
+                                           .initial = "0",
+                                           .maximum = 256,
+                                           .help = "threads that compute; 0: one per processor"};
+const struct option_spec option_ctx = {.name = "ctx",
+                                       .kind = OPTION_U64,
+                                       .short_name = 'c',
+                                       .value = "N",
+                                       .initial = "0",
+                                       .maximum = 16777216,
+                                       .help = "longest sequence in tokens; 0: what the request needs"};
+const struct option_spec option_chunk = {.name = "chunk",
+                                         .kind = OPTION_U64,
+                                         .value = "N",
+                                         .initial = "0",
+                                         .maximum = 65536,
+                                         .help = "prompt tokens per pass over the weights; 0: as memory allows, 512 at most"};
+const struct option_spec option_reader = {.name = "reader",
+                                          .kind = OPTION_CHOICE,
+                                          .choices = "best|uring|threads|sync",
+                                          .initial = "best",
+                                          .value = "KIND",
+                                          .help = "how files are read; best: io_uring where the system allows it, else threads"};
+const struct option_spec option_isa = {.name = "isa",
+                                       .kind = OPTION_CHOICE,
+                                       .choices = "best|ref|avx2|avx512",
+                                       .initial = "best",
+                                       .value = "LEVEL",
+                                       .help = "instruction set of the kernels; changes speed, never a bit"};
+const struct option_spec option_activations = {.name = "activations",
+                                               .kind = OPTION_CHOICE,
+                                               .choices = "int8|f32",
+                                               .initial = "int8",
+                                               .value = "TYPE",
+                                               .help = "f32 computes without rounding activations or keys and values: the oracle, slow"};
+const struct option_spec option_ids = {
+    .name = "ids", .kind = OPTION_TEXT, .value = "FILE", .help = "prompt as the int32 tensor input_ids of a safetensors file"};
+const struct option_spec option_metrics = {
+    .name = "metrics", .kind = OPTION_TEXT, .value = "FILE", .help = "write times, reads, hits, memory and the machine's bounds as JSON"};
+const struct option_spec option_quiet = {
+    .name = "quiet", .kind = OPTION_FLAG, .short_name = 'q', .help = "nothing on standard error unless it fails"};
+const struct option_spec option_verbose = {.name = "verbose", .kind = OPTION_FLAG, .short_name = 'v', .help = "say more on standard error"};
+const struct option_spec option_print_config = {
+    .name = "print-config", .kind = OPTION_FLAG, .help = "print every option with its value and where it comes from, and end"};

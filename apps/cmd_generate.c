@@ -1,0 +1,218 @@
+/*
+ * cmd_generate: continues a prompt. The model's text is all that standard output gets.
+ */
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+static const struct option_spec prompt = {.name = "prompt",
+                                          .kind = OPTION_TEXT,
+                                          .short_name = 'p',
+                                          .value = "TEXT",
+                                          .help = "text to continue; without it and --prompt-file and --ids, standard input"};
+static const struct option_spec prompt_file = {.name = "prompt-file",
+                                               .kind = OPTION_TEXT,
+                                               .short_name = 'f',
+                                               .value = "FILE",
+                                               .help = "file with the text to continue; - is standard input"};
+static const struct option_spec plain = {.name = "plain", .kind = OPTION_FLAG, .help = "control words in the prompt are ordinary text"};
+static const struct option_spec max_tokens = {.name = "max-tokens",
+                                              .kind = OPTION_U64,
+                                              .short_name = 'n',
+                                              .value = "N",
+                                              .initial = "256",
+                                              .maximum = 16777216,
+                                              .help = "tokens to generate; 0: as many as the context holds"};
+static const struct option_spec temp = {
+    .name = "temp", .kind = OPTION_F64, .value = "X", .initial = "0.8", .maximum = 100, .help = "temperature; 0 takes the likeliest token"};
+static const struct option_spec top_k = {
+    .name = "top-k", .kind = OPTION_U64, .value = "N", .initial = "0", .maximum = 16777216, .help = "choose among the N likeliest; 0: off"};
+static const struct option_spec top_p = {.name = "top-p",
+                                         .kind = OPTION_F64,
+                                         .value = "X",
+                                         .initial = "1",
+                                         .maximum = 1,
+                                         .help = "choose among the likeliest that reach this probability together; 1: off"};
+static const struct option_spec min_p = {.name = "min-p",
+                                         .kind = OPTION_F64,
+                                         .value = "X",
+                                         .initial = "0",
+                                         .maximum = 1,
+                                         .help = "drop what is less likely than this share of the likeliest; 0: off"};
+static const struct option_spec seed = {.name = "seed",
+                                        .kind = OPTION_U64,
+                                        .value = "N",
+                                        .initial = "0",
+                                        .help = "the same seed gives the same text, whatever the memory, threads or machine"};
+static const struct option_spec print_ids = {
+    .name = "print-ids", .kind = OPTION_FLAG, .help = "print token ids on one line instead of text"};
+static const struct option_spec ignore_eos = {.name = "ignore-eos", .kind = OPTION_FLAG, .help = "go on after the model's end of text"};
+static const struct option_spec print_plan = {
+    .name = "print-plan", .kind = OPTION_FLAG, .help = "print memory plan and steps of a pass on standard error"};
+
+static const struct option_spec *const table[] = {&prompt,
+                                                  &prompt_file,
+                                                  &option_ids,
+                                                  &plain,
+                                                  &max_tokens,
+                                                  &temp,
+                                                  &top_k,
+                                                  &top_p,
+                                                  &min_p,
+                                                  &seed,
+                                                  &option_ram,
+                                                  &option_ctx,
+                                                  &option_threads,
+                                                  &option_chunk,
+                                                  &option_reader,
+                                                  &option_isa,
+                                                  &option_activations,
+                                                  &print_ids,
+                                                  &ignore_eos,
+                                                  &print_plan,
+                                                  &option_metrics,
+                                                  &option_quiet,
+                                                  &option_verbose,
+                                                  &option_print_config,
+                                                  NULL};
+
+static const struct command_spec spec = {
+    .name = "generate",
+    .arguments = "MODEL",
+    .summary = "Continues a prompt.",
+    .details =
+        "MODEL is a GGUF file (any shard of a set) or a Hugging Face or MLX directory, as it was published. Weights that do not fit --ram "
+        "are read from disk while it computes; the text does not depend on it.",
+    .options = table,
+    .arguments_min = 1,
+    .arguments_max = 1};
+
+struct output {
+    const struct options *options;
+    bool ids, first;
+    uint64_t prompt_started;
+};
+
+static bool on_piece(void *context, const sluice_piece *piece) {
+    struct output *out = context;
+    if (out->first)
+        log_progress_end();
+    if (out->ids) {
+        if (piece->token != SLUICE_NO_TOKEN)
+            (void)printf("%s%" PRIu32, out->first ? "" : " ", piece->token);
+    } else {
+        (void)fwrite(piece->text, 1, piece->text_bytes, stdout);
+        (void)fflush(stdout);
+    }
+    out->first = false;
+    return !ferror(stdout);
+}
+
+static void on_prompt(void *context, uint32_t done, uint32_t total) {
+    struct output *out = context;
+    if (total > 1)
+        log_progress("reading the prompt", done, total, "tokens", out->prompt_started);
+}
+
+static sluice_status read_prompt(const struct options *options, const sluice_model *model, uint32_t **ids, size_t *count,
+                                 sluice_error *error) {
+    if (options_text(options, "ids"))
+        return sluice_tool_read_ids(options_text(options, "ids"), ids, count, error);
+    unsigned flags = options_flag(options, "plain") ? SLUICE_PLAIN : 0;
+    const char *text = options_text(options, "prompt");
+    if (text)
+        return sluice_tokenize(model, text, strlen(text), flags, ids, count, error);
+    char *bytes;
+    size_t size;
+    if (!options_text(options, "prompt-file") && isatty(STDIN_FILENO))
+        log_line(LOG_NOTICE, "type the prompt, end it with Ctrl-D");
+    sluice_status status = app_read_text(options_text(options, "prompt-file"), &bytes, &size, error);
+    if (status == SLUICE_OK) {
+        status = sluice_tokenize(model, bytes, size, flags, ids, count, error);
+        sluice_free(bytes);
+    }
+    return status;
+}
+
+/* The context that prompt and answer need, when --ctx does not say. */
+static void fit_context(const struct options *options, const sluice_model *model, size_t prompt_count, sluice_load_options *load) {
+    sluice_info info;
+    sluice_get_info(model, &info);
+    uint64_t answer = options_u64(options, "max-tokens"), needed = prompt_count + (answer ? answer : 4096);
+    if (load->context == 0)
+        load->context = needed < info.context || prompt_count > info.context ? (uint32_t)needed : info.context;
+}
+
+static void print_summary(const sluice_result *r, size_t prompt_count) {
+    static const char *const reasons[] = {"end of text", "--max-tokens", "the context is full", "stopped"};
+    log_line(LOG_NOTICE, "%zu prompt tokens in %.2f s (%.1f/s), %u tokens in %.2f s (%.1f/s), ended by %s", prompt_count, r->prompt_seconds,
+             r->prompt_seconds > 0 ? (double)prompt_count / r->prompt_seconds : 0, r->generated, r->decode_seconds,
+             r->decode_seconds > 0 && r->generated > 1 ? (r->generated - 1) / r->decode_seconds : 0, reasons[r->stop]);
+}
+
+static int generate(const struct options *options, sluice_model *model, uint32_t *ids, size_t count) {
+    sluice_error error;
+    sluice_load_options load;
+    uint64_t started_ns = 0;
+    sluice_plan plan;
+    sluice_result result;
+    app_load_options(options, &load, &started_ns);
+    fit_context(options, model, count, &load);
+    if (sluice_load(model, &load, &error) != SLUICE_OK) {
+        log_progress_end();
+        return app_fail(&error);
+    }
+    log_progress_end();
+    sluice_get_plan(model, &plan);
+    if (options_flag(options, "print-plan") || log_get_level() >= LOG_NOTICE)
+        app_print_plan(&plan, stderr);
+    char *steps;
+    if (options_flag(options, "print-plan") && sluice_print_steps(model, &steps, &error) == SLUICE_OK) {
+        (void)fputs(steps, stderr);
+        sluice_free(steps);
+    }
+    struct output out = {.options = options, .ids = options_flag(options, "print-ids"), .first = true, .prompt_started = clock_now_ns()};
+    const sluice_request request = {.prompt = ids,
+                                    .prompt_count = count,
+                                    .max_tokens = (uint32_t)options_u64(options, "max-tokens"),
+                                    .temperature = (float)options_f64(options, "temp"),
+                                    .top_k = (uint32_t)options_u64(options, "top-k"),
+                                    .top_p = (float)options_f64(options, "top-p"),
+                                    .min_p = (float)options_f64(options, "min-p"),
+                                    .seed = options_u64(options, "seed"),
+                                    .ignore_end = options_flag(options, "ignore-eos"),
+                                    .on_piece = on_piece,
+                                    .on_prompt = on_prompt,
+                                    .context_pointer = &out};
+    sluice_status status = sluice_generate(model, &request, &result, &error);
+    if (out.first)
+        log_progress_end();
+    if (!out.first)
+        (void)printf("\n");
+    (void)fflush(stdout);
+    if (status != SLUICE_OK)
+        return app_fail(&error);
+    print_summary(&result, count);
+    return app_write_metrics(options, model);
+}
+
+static int run(const struct options *options) {
+    sluice_model *model;
+    sluice_error error;
+    uint32_t *ids = NULL;
+    size_t count = 0;
+    if (sluice_open(options_argument(options, 0), &model, &error) != SLUICE_OK)
+        return app_fail(&error);
+    app_watch(model);
+    int code = read_prompt(options, model, &ids, &count, &error) == SLUICE_OK ? generate(options, model, ids, count) : app_fail(&error);
+    sluice_free(ids);
+    app_watch(NULL);
+    sluice_close(model);
+    return code;
+}
+
+const struct command app_generate = {&spec, run};

@@ -1,0 +1,38 @@
+/*
+ * sluice_tools: whole operations on paths, for the command-line program and for tests. Not a stable interface.
+ *
+ * Same conventions as sluice.h.
+ */
+#ifndef SLUICE_TOOLS_H
+#define SLUICE_TOOLS_H
+
+#include <stdio.h>
+
+#include "sluice.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The int32 tensor `input_ids` of a safetensors file; freed with sluice_free. */
+SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_read_ids(const char *path, uint32_t **ids, size_t *count, sluice_error *error);
+/* Writes the float32 tensor `logits` [count][vocab] of a loaded model to a new safetensors file. */
+SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_write_logits(sluice_model *model, const uint32_t *ids, size_t count,
+                                                                 const char *out_path, sluice_error *error);
+/* What the files hold, without binding a family: metadata, tensors, formats by share of bytes; and what the family makes of it. */
+SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_inspect(const char *path, bool json, bool tensors, FILE *out, sluice_error *error);
+/* Decodes tensors (all when name_count is 0) to f32 under their own names. */
+SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_dump(const char *path, const char *const *names, size_t name_count,
+                                                         const char *out_path, sluice_error *error);
+/* One JSON object a line in and out, on a tokenizer (directory, tokenizer.json, .gguf). */
+SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_tokenize_jsonl(const char *path, FILE *in, FILE *out, sluice_error *error);
+/* Ids of a text, or text of ids, with a tokenizer alone. Freed with sluice_free. */
+SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_tokenize(const char *path, const char *text, size_t size_bytes, unsigned flags,
+                                                             uint32_t **ids, size_t *count, sluice_error *error);
+SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_detokenize(const char *path, const uint32_t *ids, size_t count, bool skip_special,
+                                                               char **text, size_t *size_bytes, sluice_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

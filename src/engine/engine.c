@@ -1,0 +1,335 @@
+/*
+ * engine: include/sluice.h, part one: opening, text, loading, closing.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include "engine/engine_internal.h"
+
+#define QUEUE_DEPTH 32  /* requests in flight; the store splits and orders them */
+#define LARGE_ARRAY 256 /* metadata lists longer than this are the tokenizer's */
+#define END_IDS_MAX 64
+
+_Static_assert((int)SLUICE_INTERNAL == (int)STATUS_INTERNAL && (int)SLUICE_IO == (int)STATUS_IO,
+               "public and inner status are the same numbers");
+_Static_assert(sizeof(((sluice_error *)0)->text) == sizeof(((struct error *)0)->text), "public and inner error texts are alike");
+
+const char *sluice_version(void) { return "0.1.0"; }
+const char *sluice_status_name(sluice_status status) { return status_name((enum status)status); }
+void sluice_free(void *memory) { memory_free(memory); }
+
+sluice_status engine_report(enum status status, const struct error *from, sluice_error *to) {
+    if (to) {
+        to->status = (sluice_status)status;
+        (void)snprintf(to->text, sizeof to->text, "%s", status == STATUS_OK ? "" : from->text);
+    }
+    return (sluice_status)status;
+}
+
+/* ---- opening ---- */
+
+static enum status add_end_id(struct sluice_model *m, uint64_t id, struct error *err) {
+    for (uint32_t i = 0; i < m->end_id_count; i++)
+        if (m->end_ids[i] == id)
+            return STATUS_OK;
+    if (id >= m->model->plan.vocab || m->end_id_count == END_IDS_MAX)
+        return STATUS_OK; /* an id that cannot be chosen ends nothing */
+    if (!m->end_ids && !(m->end_ids = memory_alloc_array(END_IDS_MAX, sizeof *m->end_ids)))
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the list of end tokens");
+    m->end_ids[m->end_id_count++] = (uint32_t)id;
+    return STATUS_OK;
+}
+
+static enum status add_end_ids_of(struct sluice_model *m, const char *key, struct error *err) {
+    const struct meta_value *value = catalogue_meta(m->model->catalogue, key);
+    uint64_t id;
+    int64_t item;
+    if (meta_u64(value, &id))
+        return add_end_id(m, id, err);
+    for (uint64_t i = 0; value && value->type == META_ARRAY && i < value->array.count; i++)
+        if (meta_array_i64(value, i, &item) && item >= 0)
+            TRY(add_end_id(m, (uint64_t)item, err));
+    return STATUS_OK;
+}
+
+/* The union of what config.json, generation_config.json and the tokenizer's files name. */
+static enum status collect_end_ids(struct sluice_model *m, struct error *err) {
+    if (catalogue_world(m->model->catalogue) == CATALOGUE_HF) {
+        TRY(add_end_ids_of(m, "eos_token_id", err));
+        TRY(add_end_ids_of(m, "text_config/eos_token_id", err));
+        TRY(add_end_ids_of(m, "generation_config/eos_token_id", err));
+    } else {
+        static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"};
+        for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+            TRY(add_end_ids_of(m, keys[i], err));
+    }
+    size_t count = 0;
+    const uint32_t *ids = m->tokenizer ? tokenizer_end_ids(m->tokenizer, &count) : NULL;
+    for (size_t i = 0; i < count; i++)
+        TRY(add_end_id(m, ids[i], err));
+    return STATUS_OK;
+}
+
+static void count_parameters(struct sluice_model *m) {
+    const struct plan *plan = &m->model->plan;
+    for (uint32_t w = 0; w < plan->weight_count; w++) {
+        const struct plan_weight *weight = &plan->weights[w];
+        uint64_t one = weight->rows * weight->cols;
+        m->parameters += one * (weight->experts ? weight->experts : 1);
+        m->active_parameters += weight->rows_only ? 0 : one * (weight->experts ? plan->top_k : 1);
+        m->weight_bytes += plan_weight_total_bytes(weight);
+    }
+    for (uint32_t c = 0; c < plan->constant_count; c++) {
+        m->parameters += plan->constants[c].size;
+        m->active_parameters += plan->constants[c].size;
+    }
+}
+
+static enum status open_model(struct sluice_model *m, const char *path, struct error *err) {
+    TRY(file_set_create(&m->files, err));
+    TRY(model_open(path, m->files, &m->model, err));
+    enum status status = tokenizer_open(m->model->catalogue, &m->tokenizer, err);
+    if (status != STATUS_OK && status != STATUS_NOT_FOUND)
+        return status;
+    TRY(collect_end_ids(m, err));
+    catalogue_drop_arrays(m->model->catalogue, LARGE_ARRAY);
+    count_parameters(m);
+    return STATUS_OK;
+}
+
+sluice_status sluice_open(const char *path, sluice_model **out, sluice_error *error) {
+    struct error err = {0};
+    *out = NULL;
+    if (!path || !*path)
+        return engine_report(error_set(&err, STATUS_INVALID, "no model was named: give the path of a GGUF file or a model directory"), &err,
+                             error);
+    memory_setup();
+    struct sluice_model *m = memory_alloc(sizeof *m);
+    enum status status = m ? open_model(m, path, &err) : error_set(&err, STATUS_NO_MEMORY, "no memory to open %s", path);
+    if (status != STATUS_OK) {
+        sluice_close(m);
+        return engine_report(status, &err, error);
+    }
+    *out = m;
+    return SLUICE_OK;
+}
+
+static void unload(struct sluice_model *m) {
+    session_destroy(m->session);
+    sampler_destroy(m->sampler);
+    executor_destroy(m->executor);
+    kv_cache_destroy(m->kv);
+    backend_destroy(m->backend);
+    store_destroy(m->store);
+    read_queue_destroy(m->queue);
+    memory_plan_deinit(&m->memory);
+    memory_free(m->numbers.token_ns);
+    memory_free(m->numbers.hits);
+    memory_free(m->numbers.misses);
+    m->session = NULL;
+    m->sampler = NULL;
+    m->executor = NULL;
+    m->kv = NULL;
+    m->backend = NULL;
+    m->store = NULL;
+    m->queue = NULL;
+    m->numbers = (struct request_numbers){0};
+    m->loaded = false;
+}
+
+void sluice_close(sluice_model *m) {
+    if (!m)
+        return;
+    unload(m);
+    tokenizer_close(m->tokenizer);
+    model_close(m->model);
+    file_set_destroy(m->files);
+    memory_free(m->end_ids);
+    memory_free(m);
+}
+
+void sluice_get_info(const sluice_model *m, sluice_info *info) {
+    const struct plan *plan = &m->model->plan;
+    *info = (sluice_info){.family = m->model->arch->name,
+                          .vocab = plan->vocab,
+                          .context = m->model->context,
+                          .layers = plan->layers,
+                          .hidden = plan->hidden,
+                          .experts = plan->experts,
+                          .experts_per_token = plan->top_k,
+                          .parameters = m->parameters,
+                          .active_parameters = m->active_parameters,
+                          .file_bytes = m->weight_bytes,
+                          .has_tokenizer = m->tokenizer != NULL,
+                          .end_ids = m->end_ids,
+                          .end_id_count = m->end_id_count};
+}
+
+/* ---- text ---- */
+
+static enum status need_tokenizer(const struct sluice_model *m, struct error *err) {
+    if (m->tokenizer)
+        return STATUS_OK;
+    return error_set(err, STATUS_NOT_FOUND,
+                     "%s has no tokenizer (no tokenizer.json, tokenizer.model or GGUF vocabulary): work with ids (--ids), or "
+                     "put the model's tokenizer.json beside it",
+                     catalogue_path(m->model->catalogue));
+}
+
+sluice_status sluice_tokenize(const sluice_model *m, const char *text, size_t size_bytes, unsigned flags, uint32_t **ids, size_t *count,
+                              sluice_error *error) {
+    struct error err = {0};
+    struct token_list list = {0};
+    *ids = NULL;
+    *count = 0;
+    enum status status = need_tokenizer(m, &err);
+    unsigned how = (flags & SLUICE_PLAIN ? TOKENIZE_PLAIN : 0u) | (flags & SLUICE_NO_SPECIAL ? 0u : TOKENIZE_ADD_SPECIAL);
+    if (status == STATUS_OK)
+        status = tokenizer_encode(m->tokenizer, (struct text){text, size_bytes}, how, NULL, &list, &err);
+    if (status != STATUS_OK) {
+        token_list_deinit(&list);
+        return engine_report(status, &err, error);
+    }
+    *ids = list.ids;
+    *count = list.count;
+    return SLUICE_OK;
+}
+
+sluice_status sluice_detokenize(const sluice_model *m, const uint32_t *ids, size_t count, bool skip_special, char **text,
+                                size_t *size_bytes, sluice_error *error) {
+    struct error err = {0};
+    struct byte_buffer out;
+    byte_buffer_init(&out, 1u << 30);
+    *text = NULL;
+    *size_bytes = 0;
+    enum status status = need_tokenizer(m, &err);
+    if (status == STATUS_OK)
+        status = tokenizer_decode(m->tokenizer, ids, count, skip_special, &out, &err);
+    if (status == STATUS_OK)
+        status = byte_buffer_append(&out, "", 0, &err);
+    if (status == STATUS_OK) {
+        *size_bytes = out.size_bytes;
+        *text = byte_buffer_take(&out);
+        if (!*text)
+            status = error_set(&err, STATUS_NO_MEMORY, "no memory for the text");
+    }
+    byte_buffer_deinit(&out);
+    return engine_report(status, &err, error);
+}
+
+/* ---- loading ---- */
+
+sluice_status sluice_make_plan(sluice_model *m, const sluice_load_options *options, sluice_plan *plan, sluice_error *error) {
+    struct error err = {0};
+    struct memory_plan memory;
+    enum status status = memory_plan_make(m->model, m->files, options, &memory, &err);
+    *plan = memory.plan;
+    memory_plan_deinit(&memory);
+    return engine_report(status, &err, error);
+}
+
+static enum status open_queue(struct sluice_model *m, sluice_reader reader, struct error *err) {
+    switch (reader) {
+    case SLUICE_READER_URING:
+        return read_queue_create(READ_QUEUE_URING, m->files, QUEUE_DEPTH, &m->queue, err);
+    case SLUICE_READER_THREADS:
+        return read_queue_create(READ_QUEUE_THREADS, m->files, QUEUE_DEPTH, &m->queue, err);
+    case SLUICE_READER_SYNC:
+        return read_queue_create(READ_QUEUE_SYNC, m->files, QUEUE_DEPTH, &m->queue, err);
+    case SLUICE_READER_BEST:
+        return read_queue_create_best(m->files, QUEUE_DEPTH, &m->queue, err);
+    default:
+        return error_set(err, STATUS_INVALID, "reader %d: known are 0 to 3", (int)reader);
+    }
+}
+
+static enum status wrap_queue(struct sluice_model *m, struct error *err) {
+    struct read_queue *wrapped;
+    if (!m->queue_wrapper.wrap)
+        return STATUS_OK;
+    TRY(m->queue_wrapper.wrap(m->queue_wrapper.context, m->queue, &wrapped, err));
+    m->queue = wrapped;
+    return STATUS_OK;
+}
+
+static enum status load_weights(struct sluice_model *m, const sluice_load_options *options, struct error *err) {
+    const struct memory_plan *p = &m->memory;
+    TRY(open_queue(m, options->reader, err));
+    m->memory.plan.reader = m->queue->operations->name;
+    TRY(wrap_queue(m, err));
+    const struct store_options store = {.files = m->files,
+                                        .queue = m->queue,
+                                        .records = p->records.records,
+                                        .pieces = p->records.pieces,
+                                        .record_count = p->records.record_count,
+                                        .lives = p->placement.lives,
+                                        .stream_order = p->placement.stream_order,
+                                        .stream_count = p->placement.stream_count,
+                                        .ring_bytes = p->placement.ring_bytes,
+                                        .cache_bytes = p->placement.cache_bytes,
+                                        .lock = true};
+    TRY(store_create(&store, &m->store, err));
+    return store_load_resident(m->store, options->progress, options->context_pointer, err);
+}
+
+static enum status load_rest(struct sluice_model *m, struct error *err) {
+    const struct memory_plan *p = &m->memory;
+    TRY(cpu_backend_create(&p->backend, &m->backend, err));
+    TRY(kv_cache_create(&m->model->plan, &p->kv, &m->kv, err));
+    const struct executor_options executor = {.plan = &m->model->plan,
+                                              .records = &p->records,
+                                              .store = m->store,
+                                              .lives = p->placement.lives,
+                                              .backend = m->backend,
+                                              .kv = m->kv,
+                                              .max_rows = p->max_rows,
+                                              .max_logit_rows = p->logit_rows,
+                                              .context = p->plan.context,
+                                              .cancel = &m->cancel};
+    TRY(executor_create(&executor, &m->executor, err));
+    TRY(session_create(m->executor, 0, p->plan.context, p->max_rows, p->logit_rows, &m->session, err));
+    return sampler_create(m->model->plan.vocab, p->backend.isa, &m->sampler, err);
+}
+
+void engine_set_queue_wrapper(struct sluice_model *m, struct queue_wrapper wrapper) {
+    CHECK(!m->loaded);
+    m->queue_wrapper = wrapper;
+}
+
+sluice_status sluice_load(sluice_model *m, const sluice_load_options *options, sluice_error *error) {
+    struct error err = {0};
+    if (m->loaded)
+        return engine_report(error_set(&err, STATUS_INVALID, "this model is loaded already"), &err, error);
+    uint64_t start = clock_now_ns();
+    atomic_store(&m->cancel, false);
+    enum status status = memory_plan_make(m->model, m->files, options, &m->memory, &err);
+    if (status == STATUS_OK)
+        status = load_weights(m, options, &err);
+    if (status == STATUS_OK)
+        status = load_rest(m, &err);
+    m->load_ns = clock_now_ns() - start;
+    m->loaded = status == STATUS_OK;
+    if (status != STATUS_OK)
+        unload(m);
+    return engine_report(status, &err, error);
+}
+
+void sluice_get_plan(const sluice_model *m, sluice_plan *plan) {
+    CHECK(m->loaded);
+    *plan = m->memory.plan;
+}
+
+sluice_status sluice_print_steps(const sluice_model *m, char **text, sluice_error *error) {
+    struct error err = {0};
+    struct byte_buffer out;
+    byte_buffer_init(&out, 64u << 20);
+    enum status status = plan_print(&m->model->plan, &out, &err);
+    *text = status == STATUS_OK ? byte_buffer_take(&out) : NULL;
+    byte_buffer_deinit(&out);
+    return engine_report(status, &err, error);
+}
+
+void sluice_cancel(sluice_model *m) { atomic_store(&m->cancel, true); }

@@ -1,0 +1,56 @@
+/*
+ * engine_internal: the opened model behind include/sluice.h, shared by the engine's files.
+ */
+#pragma once
+
+#include <stdatomic.h>
+
+#include "engine/planner.h"
+#include "generate/generate.h"
+#include "model/model.h"
+#include "sluice.h"
+#include "text/tokenizer.h"
+
+struct request_numbers { /* of the last request, for metrics */
+    uint32_t prompt_tokens, generated;
+    uint64_t prompt_ns, decode_ns;
+    uint64_t *token_ns;      /* [token_capacity] time from the token before, decode only */
+    uint64_t *hits, *misses; /* [token_capacity] store totals after each token */
+    uint32_t token_count, token_capacity;
+    struct store_stats before, after_prompt, after;
+};
+
+/* Puts something around the read queue of a load: how tests reach read_queue_faulty.h. Owns `inner` when it succeeds. */
+struct queue_wrapper {
+    enum status (*wrap)(void *context, struct read_queue *inner, struct read_queue **out, struct error *err); /* NULL: nothing */
+    void *context;
+};
+
+struct sluice_model {
+    struct file_set *files;
+    struct model *model;
+    struct tokenizer *tokenizer; /* NULL: the model has none */
+    uint32_t *end_ids;
+    uint32_t end_id_count;
+    uint64_t parameters, active_parameters, weight_bytes;
+
+    struct queue_wrapper queue_wrapper;
+
+    bool loaded;
+    struct memory_plan memory;
+    struct read_queue *queue;
+    struct weight_store *store;
+    struct backend *backend;
+    struct kv_cache *kv;
+    struct executor *executor;
+    struct session *session;
+    struct sampler *sampler;
+    uint64_t load_ns;
+    struct request_numbers numbers;
+    atomic_bool cancel;
+};
+
+/* For all loads of this model from now on; before sluice_load. */
+void engine_set_queue_wrapper(struct sluice_model *model, struct queue_wrapper wrapper);
+/* Copies between the library's and the public form. */
+sluice_status engine_report(enum status status, const struct error *from, sluice_error *to);

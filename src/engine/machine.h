@@ -1,0 +1,16 @@
+/*
+ * machine: what memory this machine, and the control group we run in, would give us now.
+ */
+#pragma once
+
+#include <stdint.h>
+
+struct machine_memory {
+    uint64_t total_bytes;      /* of the machine, or of the tightest cgroup (v1 or v2, nested too) */
+    uint64_t available_bytes;  /* free or reclaimable now, within both */
+    uint64_t lock_limit_bytes; /* RLIMIT_MEMLOCK; UINT64_MAX: none */
+    int known;                 /* 0: /proc tells nothing; a floor was assumed */
+};
+
+/* Reads /proc and the control groups; never fails (see known). */
+struct machine_memory machine_memory_read(void);

@@ -1,0 +1,29 @@
+/*
+ * planner: splits a budget for the whole process into what the process itself needs, keys and values, activations, and weights in their
+ * three lives; refuses what cannot work and says what would.
+ *
+ * Model     process = resident size now (tokenizer, catalogue and record table are there) + what is known to come (tables, stacks, rings).
+ *           The prompt chunk is as large as memory allows: every chunk costs one pass over the weights. KV and activations come
+ *           before weights; what is left goes to store/placement.h.
+ */
+#pragma once
+
+#include "backend/backend.h"
+#include "io/read_queue.h"
+#include "model/model.h"
+#include "run/executor.h"
+#include "sluice.h"
+
+struct memory_plan {
+    sluice_plan plan;
+    struct record_table records;
+    struct placement placement;
+    struct kv_options kv;
+    struct cpu_backend_options backend;
+    uint32_t max_rows, logit_rows;
+};
+
+/* Fills *out (memory_plan_deinit, also after a failure). STATUS_OVER_BUDGET: out->plan.minimum_bytes is set. */
+MUST_CHECK enum status memory_plan_make(const struct model *model, const struct file_set *files, const sluice_load_options *options,
+                                        struct memory_plan *out, struct error *err);
+void memory_plan_deinit(struct memory_plan *plan);
