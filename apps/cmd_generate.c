@@ -51,6 +51,8 @@ static const struct option_spec seed = {.name = "seed",
 static const struct option_spec print_ids = {
     .name = "print-ids", .kind = OPTION_FLAG, .help = "print token ids on one line instead of text"};
 static const struct option_spec ignore_eos = {.name = "ignore-eos", .kind = OPTION_FLAG, .help = "go on after the model's end of text"};
+static const struct option_spec stop = {
+    .name = "stop", .kind = OPTION_TEXT, .repeats = true, .value = "TEXT", .help = "end before this text; may be given several times"};
 static const struct option_spec print_plan = {
     .name = "print-plan", .kind = OPTION_FLAG, .help = "print memory plan and steps of a pass on standard error"};
 
@@ -73,6 +75,7 @@ static const struct option_spec *const table[] = {&prompt,
                                                   &option_activations,
                                                   &print_ids,
                                                   &ignore_eos,
+                                                  &stop,
                                                   &print_plan,
                                                   &option_metrics,
                                                   &option_quiet,
@@ -148,7 +151,7 @@ static void fit_context(const struct options *options, const sluice_model *model
 }
 
 static void print_summary(const sluice_result *r, size_t prompt_count) {
-    static const char *const reasons[] = {"end of text", "--max-tokens", "the context is full", "stopped"};
+    static const char *const reasons[] = {"end of text", "--max-tokens", "the context is full", "stopped", "a stop string"};
     log_line(LOG_NOTICE, "%zu prompt tokens in %.2f s (%.1f/s), %u tokens in %.2f s (%.1f/s), ended by %s", prompt_count, r->prompt_seconds,
              r->prompt_seconds > 0 ? (double)prompt_count / r->prompt_seconds : 0, r->generated, r->decode_seconds,
              r->decode_seconds > 0 && r->generated > 1 ? (r->generated - 1) / r->decode_seconds : 0, reasons[r->stop]);
@@ -175,6 +178,8 @@ static int generate(const struct options *options, sluice_model *model, uint32_t
         (void)fputs(steps, stderr);
         sluice_free(steps);
     }
+    const char *const *stops;
+    unsigned stop_count = options_texts(options, "stop", &stops);
     struct output out = {.options = options, .ids = options_flag(options, "print-ids"), .first = true, .prompt_started = clock_now_ns()};
     const sluice_request request = {.prompt = ids,
                                     .prompt_count = count,
@@ -185,6 +190,8 @@ static int generate(const struct options *options, sluice_model *model, uint32_t
                                     .min_p = (float)options_f64(options, "min-p"),
                                     .seed = options_u64(options, "seed"),
                                     .ignore_end = options_flag(options, "ignore-eos"),
+                                    .stop = stops,
+                                    .stop_count = stop_count,
                                     .on_piece = on_piece,
                                     .on_prompt = on_prompt,
                                     .context_pointer = &out};

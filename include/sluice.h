@@ -147,7 +147,33 @@ SLUICE_API void sluice_get_plan(const sluice_model *model, sluice_plan *plan);
 /* One line per step of a pass; freed with sluice_free. */
 SLUICE_API SLUICE_CHECKED sluice_status sluice_print_steps(const sluice_model *model, char **text, sluice_error *error);
 
+/* ---- chat ---- */
+
+/* All JSON in OpenAI's form. */
+typedef struct {
+    const char *messages;  /* array of messages */
+    const char *tools;     /* array, or NULL */
+    const char *variables; /* object: further variables for the template, or NULL */
+    bool add_generation_prompt;
+    bool continue_final_message;
+} sluice_chat;
+
+/* Uses the Jinja template in a file instead of the model's own. */
+SLUICE_API SLUICE_CHECKED sluice_status sluice_set_chat_template(sluice_model *model, const char *path, sluice_error *error);
+/*
+ * The prompt that the model's template makes of a conversation. Control words are recognised only where the template wrote them.
+ * SLUICE_NOT_FOUND: the model has no template. SLUICE_INVALID: the template refuses; its message is in the error. text may be NULL.
+ */
+SLUICE_API SLUICE_CHECKED sluice_status sluice_render_chat(sluice_model *model, const sluice_chat *chat, char **text, uint32_t **ids,
+                                                           size_t *count, sluice_error *error);
+
 /* ---- generating ---- */
+
+
+typedef struct {
+    uint32_t token;
+    float logprob;
+} sluice_logprob;
 
 #define SLUICE_NO_TOKEN UINT32_MAX /* a piece that only ends the text: the rest of a character that never became whole */
 
@@ -155,6 +181,8 @@ typedef struct {
     uint32_t token;
     const char *text; /* UTF-8 that is final with this token, maybe empty; NULL without a tokenizer */
     size_t text_bytes;
+    float logprob;             /* with request.logprobs */
+    const sluice_logprob *top; /* [request.top_logprobs] likeliest first */
 } sluice_piece;
 
 typedef struct {
@@ -168,13 +196,17 @@ typedef struct {
     uint64_t seed;
     uint32_t choice;                                                         /* number of the answer when several are wanted for one seed */
     bool ignore_end;                                                         /* go on after end ids */
-    bool show_special;                                                       /* control words in the text too */
+    bool show_special;       /* control words in the text too */
+    const char *const *stop; /* texts that end the answer, and are not part of it; 16 at most */
+    uint32_t stop_count;
+    bool logprobs;
+    uint32_t top_logprobs;   /* 0 to 20 */
     bool (*on_piece)(void *context_pointer, const sluice_piece *piece);      /* false stops */
     void (*on_prompt)(void *context_pointer, uint32_t done, uint32_t total); /* or NULL */
     void *context_pointer;
 } sluice_request;
 
-typedef enum { SLUICE_STOP_END, SLUICE_STOP_LENGTH, SLUICE_STOP_CONTEXT, SLUICE_STOP_CALLER } sluice_stop;
+typedef enum { SLUICE_STOP_END, SLUICE_STOP_LENGTH, SLUICE_STOP_CONTEXT, SLUICE_STOP_CALLER, SLUICE_STOP_STRING } sluice_stop;
 
 typedef struct {
     sluice_stop stop;
@@ -189,7 +221,7 @@ SLUICE_API SLUICE_CHECKED sluice_status sluice_generate(sluice_model *model, con
 SLUICE_API SLUICE_CHECKED sluice_status sluice_logits(sluice_model *model, const uint32_t *ids, size_t count,
                                                       bool (*on_logits)(void *context_pointer, uint32_t position, const float *logits),
                                                       void *context_pointer, sluice_error *error);
-/* Ends the running call of this model within a step; from any thread, also from a signal handler. */
+/* Ends the running call of this model within a step, or the next one if none runs; from any thread, also from a signal handler. */
 SLUICE_API void sluice_cancel(sluice_model *model);
 
 /* ---- numbers ---- */

@@ -144,6 +144,7 @@ void sluice_close(sluice_model *m) {
     if (!m)
         return;
     unload(m);
+    chat_template_close(m->chat);
     tokenizer_close(m->tokenizer);
     model_close(m->model);
     file_set_destroy(m->files);
@@ -170,7 +171,7 @@ void sluice_get_info(const sluice_model *m, sluice_info *info) {
 
 /* ---- text ---- */
 
-static enum status need_tokenizer(const struct sluice_model *m, struct error *err) {
+enum status engine_need_tokenizer(const struct sluice_model *m, struct error *err) {
     if (m->tokenizer)
         return STATUS_OK;
     return error_set(err, STATUS_NOT_FOUND,
@@ -185,7 +186,7 @@ sluice_status sluice_tokenize(const sluice_model *m, const char *text, size_t si
     struct token_list list = {0};
     *ids = NULL;
     *count = 0;
-    enum status status = need_tokenizer(m, &err);
+    enum status status = engine_need_tokenizer(m, &err);
     unsigned how = (flags & SLUICE_PLAIN ? TOKENIZE_PLAIN : 0u) | (flags & SLUICE_NO_SPECIAL ? 0u : TOKENIZE_ADD_SPECIAL);
     if (status == STATUS_OK)
         status = tokenizer_encode(m->tokenizer, (struct text){text, size_bytes}, how, NULL, &list, &err);
@@ -205,7 +206,7 @@ sluice_status sluice_detokenize(const sluice_model *m, const uint32_t *ids, size
     byte_buffer_init(&out, 1u << 30);
     *text = NULL;
     *size_bytes = 0;
-    enum status status = need_tokenizer(m, &err);
+    enum status status = engine_need_tokenizer(m, &err);
     if (status == STATUS_OK)
         status = tokenizer_decode(m->tokenizer, ids, count, skip_special, &out, &err);
     if (status == STATUS_OK)
@@ -304,7 +305,6 @@ sluice_status sluice_load(sluice_model *m, const sluice_load_options *options, s
     if (m->loaded)
         return engine_report(error_set(&err, STATUS_INVALID, "this model is loaded already"), &err, error);
     uint64_t start = clock_now_ns();
-    atomic_store(&m->cancel, false);
     enum status status = memory_plan_make(m->model, m->files, options, &m->memory, &err);
     if (status == STATUS_OK)
         status = load_weights(m, options, &err);

@@ -7,12 +7,15 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "engine/engine_internal.h"
+#include "generate/stop_rules.h"
 
 struct running { /* context of the token callback */
     struct sluice_model *model;
     const sluice_request *request;
     struct tokenizer_stream stream;
-    struct byte_buffer text;
+    struct stop_rules stop;
+    struct byte_buffer decoded, text; /* text of a token; what of it may be shown */
+    sluice_logprob top[SAMPLER_TOP_MAX];
     uint64_t last_ns;
     enum status status; /* of decoding a token's text */
     struct error err;
@@ -77,25 +80,39 @@ static void numbers_token(struct running *run) {
 
 /* ---- tokens ---- */
 
-static bool hand_out(struct running *run, uint32_t token) {
+static bool hand_out(struct running *run, uint32_t token, const struct token_logprob *logprobs) {
     sluice_piece piece = {.token = token};
     if (run->model->tokenizer) {
         piece.text = run->text.data ? run->text.data : "";
         piece.text_bytes = run->text.size_bytes;
     }
+    if (logprobs) {
+        piece.logprob = logprobs[0].logprob;
+        piece.top = run->top;
+        for (uint32_t i = 0; i < run->request->top_logprobs; i++)
+            run->top[i] = (sluice_logprob){logprobs[1 + i].token, logprobs[1 + i].logprob};
+    }
     return !run->request->on_piece || run->request->on_piece(run->request->context_pointer, &piece);
 }
 
-static bool on_token(void *context, uint32_t token) {
+/* Text of a token, or with SLUICE_NO_TOKEN the rest of an unfinished character, less what may become a stop string. */
+static enum status decode_text(struct running *run, uint32_t token, struct error *err) {
+    byte_buffer_clear(&run->decoded);
+    byte_buffer_clear(&run->text);
+    if (!run->model->tokenizer)
+        return STATUS_OK;
+    bool final = token == SLUICE_NO_TOKEN;
+    TRY(final ? tokenizer_stream_finish(&run->stream, &run->decoded, err) : tokenizer_stream_push(&run->stream, token, &run->decoded, err));
+    return stop_rules_push(&run->stop, byte_buffer_text(&run->decoded), final, &run->text, err);
+}
+
+static bool on_token(void *context, uint32_t token, const struct token_logprob *logprobs) {
     struct running *run = context;
     numbers_token(run);
-    byte_buffer_clear(&run->text);
-    if (run->model->tokenizer) {
-        run->status = tokenizer_stream_push(&run->stream, token, &run->text, &run->err);
-        if (run->status != STATUS_OK)
-            return false;
-    }
-    return hand_out(run, token);
+    run->status = decode_text(run, token, &run->err);
+    if (run->status != STATUS_OK)
+        return false;
+    return hand_out(run, token, logprobs) && !run->stop.hit;
 }
 
 static void on_prompt(void *context, uint32_t done, uint32_t total) {
@@ -104,14 +121,13 @@ static void on_prompt(void *context, uint32_t done, uint32_t total) {
         run->request->on_prompt(run->request->context_pointer, done, total);
 }
 
-/* What was held back of an unfinished character goes out with the last token. */
+/* What was held back goes out after the last token. */
 static enum status finish_text(struct running *run, struct error *err) {
-    byte_buffer_clear(&run->text);
-    if (!run->model->tokenizer || run->model->numbers.token_count == 0)
+    if (!run->model->tokenizer || run->model->numbers.token_count == 0 || run->stop.hit)
         return STATUS_OK;
-    TRY(tokenizer_stream_finish(&run->stream, &run->text, err));
+    TRY(decode_text(run, SLUICE_NO_TOKEN, err));
     if (run->text.size_bytes > 0)
-        (void)hand_out(run, SLUICE_NO_TOKEN);
+        (void)hand_out(run, SLUICE_NO_TOKEN, NULL);
     return STATUS_OK;
 }
 
@@ -119,6 +135,9 @@ static enum status run_request(struct sluice_model *m, const sluice_request *req
                                struct error *err) {
     TRY(need_loaded(m, err));
     TRY(check_prompt(m, request->prompt, request->prompt_count, err));
+    TRY(stop_rules_init(&run->stop, request->stop, request->stop_count, err));
+    if (request->top_logprobs > SAMPLER_TOP_MAX)
+        return error_set(err, STATUS_INVALID, "top_logprobs is %u, at most %d are given", request->top_logprobs, SAMPLER_TOP_MAX);
     uint32_t room = m->memory.plan.context - (uint32_t)request->prompt_count + 1;
     uint32_t wanted = request->max_tokens && request->max_tokens < room ? request->max_tokens : room;
     TRY(numbers_begin(m, wanted, err));
@@ -134,6 +153,8 @@ static enum status run_request(struct sluice_model *m, const sluice_request *req
                                                   .choice = request->choice},
                                      .end_ids = m->end_ids,
                                      .end_count = request->ignore_end ? 0 : m->end_id_count,
+                                     .logprobs = request->logprobs,
+                                     .top_count = request->top_logprobs,
                                      .token = on_token,
                                      .progress = on_prompt,
                                      .context = run};
@@ -151,7 +172,10 @@ static enum status run_request(struct sluice_model *m, const sluice_request *req
     }
     if (result->reason == STOP_LENGTH && (request->max_tokens == 0 || wanted < request->max_tokens))
         result->reason = STOP_CONTEXT;
-    return finish_text(run, err);
+    TRY(finish_text(run, err));
+    if (run->stop.hit)
+        result->reason = STOP_STRING;
+    return STATUS_OK;
 }
 
 sluice_status sluice_generate(sluice_model *m, const sluice_request *request, sluice_result *result, sluice_error *error) {
@@ -159,11 +183,13 @@ sluice_status sluice_generate(sluice_model *m, const sluice_request *request, sl
     struct generate_result inner = {0};
     struct running run = {.model = m, .request = request};
     byte_buffer_init(&run.text, 1u << 20);
+    byte_buffer_init(&run.decoded, 1u << 20);
     if (m->tokenizer)
         tokenizer_stream_init(&run.stream, m->tokenizer, !request->show_special);
-    atomic_store(&m->cancel, false);
     enum status status = run_request(m, request, &run, &inner, &err);
+    atomic_store(&m->cancel, false);
     byte_buffer_deinit(&run.text);
+    byte_buffer_deinit(&run.decoded);
     if (result)
         *result = (sluice_result){.stop = (sluice_stop)inner.reason,
                                   .generated = inner.generated,
@@ -188,7 +214,6 @@ sluice_status sluice_logits(sluice_model *m, const uint32_t *ids, size_t count, 
                             void *context_pointer, sluice_error *error) {
     struct error err = {0};
     struct logits_run run = {on_logits, context_pointer};
-    atomic_store(&m->cancel, false);
     enum status status = need_loaded(m, &err);
     if (status == STATUS_OK)
         status = check_prompt(m, ids, count, &err);
@@ -206,5 +231,6 @@ sluice_status sluice_logits(sluice_model *m, const uint32_t *ids, size_t count, 
         store_stats_read(m->store, &m->numbers.after);
         m->numbers.after_prompt = m->numbers.after;
     }
+    atomic_store(&m->cancel, false);
     return engine_report(status, &err, error);
 }

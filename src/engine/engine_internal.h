@@ -9,6 +9,7 @@
 #include "generate/generate.h"
 #include "model/model.h"
 #include "sluice.h"
+#include "text/chat_template.h"
 #include "text/tokenizer.h"
 
 struct request_numbers { /* of the last request, for metrics */
@@ -30,6 +31,7 @@ struct sluice_model {
     struct file_set *files;
     struct model *model;
     struct tokenizer *tokenizer; /* NULL: the model has none */
+    struct chat_template *chat;  /* NULL until it is wanted */
     uint32_t *end_ids;
     uint32_t end_id_count;
     uint64_t parameters, active_parameters, weight_bytes;
@@ -53,4 +55,6 @@ struct sluice_model {
 /* For all loads of this model from now on; before sluice_load. */
 void engine_set_queue_wrapper(struct sluice_model *model, struct queue_wrapper wrapper);
 /* Copies between the library's and the public form. */
+/* STATUS_NOT_FOUND with what to do when the model has no tokenizer. */
+MUST_CHECK enum status engine_need_tokenizer(const struct sluice_model *m, struct error *err);
 sluice_status engine_report(enum status status, const struct error *from, sluice_error *to);

@@ -3,6 +3,7 @@
  */
 #include "generate/generate.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -11,12 +12,30 @@
 struct choosing { /* context of the logits callback */
     struct sampler *sampler;
     const struct generate_request *request;
+    uint32_t vocab;
     uint32_t token;
+    struct token_logprob logprobs[1 + SAMPLER_TOP_MAX]; /* of token, then the likeliest */
 };
+
+/* Tokens that the constraint forbids become impossible. */
+static enum status apply_constraint(const struct choosing *c, float *logits, struct error *err) {
+    const struct generate_request *r = c->request;
+    TRY(r->constraint->operations->mask(r->constraint, r->mask, err));
+    for (uint32_t i = 0; i < c->vocab; i++)
+        if (!(r->mask[i / 32] >> (i % 32) & 1))
+            logits[i] = -HUGE_VALF;
+    return STATUS_OK;
+}
 
 static enum status choose(void *context, uint32_t position, float *logits, struct error *err) {
     struct choosing *c = context;
-    return sampler_choose(c->sampler, &c->request->sampling, logits, position + 1, &c->token, err);
+    const struct generate_request *r = c->request;
+    if (r->constraint)
+        TRY(apply_constraint(c, logits, err));
+    TRY(sampler_choose(c->sampler, &r->sampling, logits, position + 1, &c->token, err));
+    if (r->logprobs)
+        sampler_logprobs(c->sampler, logits, c->token, c->logprobs, r->top_count, c->logprobs + 1);
+    return STATUS_OK;
 }
 
 struct reporting {
@@ -58,7 +77,7 @@ static enum status read_prompt(struct session *session, const struct generate_re
 enum status generate(struct session *session, struct sampler *sampler, const struct generate_request *request,
                      struct generate_result *result, struct error *err) {
     *result = (struct generate_result){.reason = STOP_LENGTH};
-    struct choosing choosing = {.sampler = sampler, .request = request};
+    struct choosing choosing = {.sampler = sampler, .request = request, .vocab = sampler_vocab(sampler)};
     uint64_t start = clock_now_ns();
     TRY(sampler_check(&request->sampling, err));
     TRY(read_prompt(session, request, &choosing, err));
@@ -71,7 +90,9 @@ enum status generate(struct session *session, struct sampler *sampler, const str
             break;
         }
         result->generated++;
-        bool go_on = request->token(request->context, choosing.token);
+        if (request->constraint)
+            TRY(request->constraint->operations->accept(request->constraint, choosing.token, err));
+        bool go_on = request->token(request->context, choosing.token, request->logprobs ? choosing.logprobs : NULL);
         result->decode_ns = clock_now_ns() - first;
         if (!go_on) {
             result->reason = STOP_CALLER;

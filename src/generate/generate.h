@@ -7,10 +7,11 @@
  */
 #pragma once
 
+#include "generate/constraint.h"
 #include "generate/sampler.h"
 #include "run/session.h"
 
-enum stop_reason { STOP_END_TOKEN, STOP_LENGTH, STOP_CONTEXT, STOP_CALLER };
+enum stop_reason { STOP_END_TOKEN, STOP_LENGTH, STOP_CONTEXT, STOP_CALLER, STOP_STRING /* set by those who see text */ };
 
 struct generate_request {
     const uint32_t *prompt;
@@ -19,8 +20,12 @@ struct generate_request {
     struct sampler_params sampling;
     const uint32_t *end_ids; /* generation stops when one is chosen; it is not handed out */
     uint32_t end_count;
-    /* Each token as it is chosen; false stops (STOP_CALLER). */
-    bool (*token)(void *context, uint32_t token);
+    struct constraint *constraint; /* or NULL; follows the answer from its beginning */
+    uint32_t *mask;                /* with a constraint: [ceil(vocab / 32)] scratch */
+    bool logprobs;                 /* tokens come with their logprob and the top_count likeliest */
+    uint32_t top_count;
+    /* Each token as it is chosen; false stops (STOP_CALLER). logprobs: chosen, then top; NULL when not asked for. */
+    bool (*token)(void *context, uint32_t token, const struct token_logprob *logprobs);
     session_progress *progress; /* of the prompt; may be NULL */
     void *context;
 };

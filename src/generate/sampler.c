@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/math_f64.h"
 #include "base/memory.h"
 #include "kernel/kernel.h"
 
@@ -45,6 +46,8 @@ void sampler_destroy(struct sampler *sampler) {
     memory_free(sampler->order);
     memory_free(sampler);
 }
+
+uint32_t sampler_vocab(const struct sampler *sampler) { return sampler->vocab; }
 
 enum status sampler_check(const struct sampler_params *p, struct error *err) {
     if (!(p->temperature >= 0 && p->temperature <= 100))
@@ -171,6 +174,21 @@ static uint32_t draw(struct sampler *s, const struct sampler_params *p, const fl
     walk = walk_candidates(s, logits, walk, limit, nextafter(target, HUGE_VAL), 0);
     CHECK(walk.kept > 0);
     return s->order[walk.kept - 1];
+}
+
+void sampler_logprobs(struct sampler *s, const float *logits, uint32_t token, struct token_logprob *chosen, uint32_t count,
+                      struct token_logprob *top) {
+    CHECK(count <= SAMPLER_TOP_MAX && token < s->vocab);
+    size_t best = s->kernels->argmax(logits, s->vocab);
+    CHECK(best != SIZE_MAX);
+    float max = logits[best];
+    double log_sum = math_log_f64((double)s->kernels->exp_sum(logits, s->weights, s->vocab, max, 1));
+    *chosen = (struct token_logprob){token, (float)((double)(logits[token] - max) - log_sum)};
+    for (uint32_t i = 0; count > 0 && i < s->vocab; i++)
+        s->order[i] = i;
+    uint32_t sorted = count ? sort_more(s, logits, 0, count) : 0;
+    for (uint32_t i = 0; i < count && i < sorted; i++)
+        top[i] = (struct token_logprob){s->order[i], (float)((double)(logits[s->order[i]] - max) - log_sum)};
 }
 
 enum status sampler_choose(struct sampler *s, const struct sampler_params *params, const float *logits, uint32_t position, uint32_t *token,

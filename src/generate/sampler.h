@@ -29,6 +29,7 @@ struct sampler; /* scratch for one vocabulary */
 
 MUST_CHECK enum status sampler_create(uint32_t vocab, enum cpu_isa isa, struct sampler **out, struct error *err);
 void sampler_destroy(struct sampler *sampler);
+uint32_t sampler_vocab(const struct sampler *sampler);
 /* Bytes that create takes. */
 uint64_t sampler_bytes(uint32_t vocab);
 
@@ -36,5 +37,13 @@ MUST_CHECK enum status sampler_check(const struct sampler_params *params, struct
 /* logits [vocab] are not changed. position: of the token to be chosen. */
 MUST_CHECK enum status sampler_choose(struct sampler *sampler, const struct sampler_params *params, const float *logits, uint32_t position,
                                       uint32_t *token, struct error *err);
+struct token_logprob {
+    uint32_t token;
+    float logprob; /* natural logarithm of the model's own probability, before temperature and cuts */
+};
+/* Of the chosen token, and of the `count` likeliest (0..SAMPLER_TOP_MAX) in candidate order. */
+#define SAMPLER_TOP_MAX 20
+void sampler_logprobs(struct sampler *sampler, const float *logits, uint32_t token, struct token_logprob *chosen, uint32_t count,
+                      struct token_logprob *top);
 /* The uniform number of a draw: depends on nothing but its arguments. */
 double sampler_uniform(uint64_t seed, uint32_t choice, uint32_t position);
