@@ -58,6 +58,28 @@ void app_watch(sluice_model *model) {
     (void)sigaction(SIGTERM, &action, NULL);
 }
 
+/* ---- one command ---- */
+
+int app_run(const struct command *command, int argc, char **argv) {
+    struct options *options;
+    struct error err;
+    if (options_parse(command->spec, argc, argv, &options, &err) != STATUS_OK)
+        return app_usage("%s (sluice %s --help tells more)", err.text, command->spec->name);
+    int code = EXIT_DONE;
+    if (options_help_wanted(options)) {
+        options_print_help(command->spec, stdout);
+    } else if (options_flag(options, "print-config")) {
+        options_print_config(options, stdout);
+    } else {
+        log_set_level(options_flag(options, "quiet") ? LOG_ERROR : options_flag(options, "verbose") ? LOG_DEBUG : LOG_NOTICE);
+        code = command->run(options);
+    }
+    options_destroy(options);
+    if (fflush(stdout) != 0 && code == EXIT_DONE)
+        code = EXIT_FAILED;
+    return code;
+}
+
 /* ---- loading ---- */
 
 static bool show_loading(void *context, uint64_t done, uint64_t total) {

@@ -25,6 +25,8 @@ extern const struct command app_generate, app_plan, app_inspect, app_tokenize, a
 extern const struct option_spec option_ram, option_threads, option_ctx, option_chunk, option_reader, option_isa, option_activations,
     option_ids, option_metrics, option_quiet, option_verbose, option_print_config;
 
+/* Parses a command's options (argv behind the command word), handles --help and --print-config, runs it. */
+int app_run(const struct command *command, int argc, char **argv);
 /* Prints "sluice: text" and turns a status into an exit code. */
 int app_fail(const sluice_error *error);
 int app_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));

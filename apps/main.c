@@ -1,8 +1,10 @@
 /*
  * main: finds the command and runs it.
  */
+#include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "app.h"
 #include "base/log.h"
@@ -24,6 +26,7 @@ static void print_overview(FILE *out) {
         sluice_version());
     for (const struct command *const *c = app_commands; *c; c++)
         (void)fprintf(out, "  %-12s %s\n", (*c)->spec->name, (*c)->spec->summary);
+    (void)fprintf(out, "  %-12s %s\n", "serve", "Serves a model with OpenAI's HTTP interface.");
     (void)fprintf(out, "\nsluice COMMAND --help tells its options. First try: sluice generate MODEL --prompt \"Once upon a time\"\n");
 }
 
@@ -53,24 +56,17 @@ static int print_man_page(void) {
     return status == STATUS_OK ? EXIT_DONE : EXIT_FAILED;
 }
 
-static int run_command(const struct command *command, int argc, char **argv) {
-    struct options *options;
-    struct error err;
-    if (options_parse(command->spec, argc, argv, &options, &err) != STATUS_OK)
-        return app_usage("%s (sluice %s --help tells more)", err.text, command->spec->name);
-    int code = EXIT_DONE;
-    if (options_help_wanted(options)) {
-        options_print_help(command->spec, stdout);
-    } else if (options_flag(options, "print-config")) {
-        options_print_config(options, stdout);
-    } else {
-        log_set_level(options_flag(options, "quiet") ? LOG_ERROR : options_flag(options, "verbose") ? LOG_DEBUG : LOG_NOTICE);
-        code = command->run(options);
-    }
-    options_destroy(options);
-    if (fflush(stdout) != 0 && code == EXIT_DONE)
-        code = EXIT_FAILED;
-    return code;
+/* Commands that need large libraries are executables of their own beside this one. Returns only when that fails. */
+static int run_beside(const char *name, char **argv) {
+    char path[4096];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 32);
+    if (length <= 0)
+        return app_usage("cannot find the folder of this program, and so not sluice-%s", name);
+    path[length] = 0;
+    char *slash = strrchr(path, '/');
+    (void)snprintf(slash ? slash + 1 : path, 32, "sluice-%s", name);
+    (void)execv(path, argv);
+    return app_usage("cannot start %s: %s (it belongs beside this program)", path, strerror(errno));
 }
 
 int main(int argc, char **argv) {
@@ -87,5 +83,7 @@ int main(int argc, char **argv) {
     if (strcmp(argv[1], "--man-page") == 0)
         return print_man_page();
     const struct command *command = find(argv[1]);
-    return command ? run_command(command, argc - 2, argv + 2) : unknown_command(argv[1]);
+    if (strcmp(argv[1], "serve") == 0)
+        return run_beside("serve", argv + 1);
+    return command ? app_run(command, argc - 2, argv + 2) : unknown_command(argv[1]);
 }

@@ -29,13 +29,40 @@ struct bench_format {
     enum dtype scale_dtype;
 };
 
-#define PLAIN(type) {#type, DTYPE_##type, 0, 0, 0, DTYPE_F32}
+#define PLAIN(type) \
+    { #type, DTYPE_##type, 0, 0, 0, DTYPE_F32 }
 static const struct bench_format formats[] = {
-    PLAIN(F32), PLAIN(F16), PLAIN(BF16), PLAIN(F8_E4M3), PLAIN(Q4_0), PLAIN(Q4_1), PLAIN(Q5_0), PLAIN(Q5_1), PLAIN(Q8_0), PLAIN(IQ4_NL), PLAIN(MXFP4),
-    PLAIN(NVFP4), PLAIN(Q2_K), PLAIN(Q3_K), PLAIN(Q4_K), PLAIN(Q5_K), PLAIN(Q6_K), PLAIN(IQ2_XXS), PLAIN(IQ2_XS), PLAIN(IQ2_S), PLAIN(IQ3_XXS),
-    PLAIN(IQ3_S), PLAIN(IQ1_S), PLAIN(IQ1_M), PLAIN(IQ4_XS), PLAIN(TQ1_0), PLAIN(TQ2_0),
-    {"AFFINE4", MATRIX_AFFINE, 4, 64, 2, DTYPE_BF16}, {"AFFINE8", MATRIX_AFFINE, 8, 64, 2, DTYPE_BF16},
-    {"F8_BLOCK", MATRIX_F8_BLOCK, 8, 128, 4, DTYPE_F32}, {"MXFP4_SPLIT", MATRIX_MXFP4_SPLIT, 4, 32, 1, DTYPE_F8_E8M0},
+    PLAIN(F32),
+    PLAIN(F16),
+    PLAIN(BF16),
+    PLAIN(F8_E4M3),
+    PLAIN(Q4_0),
+    PLAIN(Q4_1),
+    PLAIN(Q5_0),
+    PLAIN(Q5_1),
+    PLAIN(Q8_0),
+    PLAIN(IQ4_NL),
+    PLAIN(MXFP4),
+    PLAIN(NVFP4),
+    PLAIN(Q2_K),
+    PLAIN(Q3_K),
+    PLAIN(Q4_K),
+    PLAIN(Q5_K),
+    PLAIN(Q6_K),
+    PLAIN(IQ2_XXS),
+    PLAIN(IQ2_XS),
+    PLAIN(IQ2_S),
+    PLAIN(IQ3_XXS),
+    PLAIN(IQ3_S),
+    PLAIN(IQ1_S),
+    PLAIN(IQ1_M),
+    PLAIN(IQ4_XS),
+    PLAIN(TQ1_0),
+    PLAIN(TQ2_0),
+    {"AFFINE4", MATRIX_AFFINE, 4, 64, 2, DTYPE_BF16},
+    {"AFFINE8", MATRIX_AFFINE, 8, 64, 2, DTYPE_BF16},
+    {"F8_BLOCK", MATRIX_F8_BLOCK, 8, 128, 4, DTYPE_F32},
+    {"MXFP4_SPLIT", MATRIX_MXFP4_SPLIT, 4, 32, 1, DTYPE_F8_E8M0},
 };
 
 static void *take(size_t size_bytes) {
@@ -103,13 +130,21 @@ static double matmul_seconds(struct thread_pool *pool, const struct kernel_table
     return best;
 }
 
-static void bench_matrix(const struct bench_format *f, const struct kernel_table *table, struct thread_pool *pool, const struct settings *s, uint8_t *data,
-                         uint8_t *scales, float *y) {
+static void bench_matrix(const struct bench_format *f, const struct kernel_table *table, struct thread_pool *pool, const struct settings *s,
+                         uint8_t *data, uint8_t *scales, float *y) {
     uint64_t row_bytes = s->cols * f->bits / 8;
     if (f->bits == 0 && !dtype_size((enum dtype)f->format, s->cols, &row_bytes))
         return;
-    struct matrix w = {.format = f->format, .cols = s->cols, .data = data, .row_bytes = row_bytes, .bits = f->bits, .group_cols = f->group_cols,
-                       .group_rows = f->format == MATRIX_F8_BLOCK ? 128 : 1, .scale_dtype = f->scale_dtype, .tensor_scale = 1, .scales = f->bits ? scales : NULL,
+    struct matrix w = {.format = f->format,
+                       .cols = s->cols,
+                       .data = data,
+                       .row_bytes = row_bytes,
+                       .bits = f->bits,
+                       .group_cols = f->group_cols,
+                       .group_rows = f->format == MATRIX_F8_BLOCK ? 128 : 1,
+                       .scale_dtype = f->scale_dtype,
+                       .tensor_scale = 1,
+                       .scales = f->bits ? scales : NULL,
                        .biases = f->format == MATRIX_AFFINE ? scales : NULL,
                        .scales_row_bytes = f->group_cols ? s->cols / f->group_cols * f->scale_bytes : 0};
     size_t megabytes = table->isa == CPU_ISA_REF ? (s->megabytes + 15) / 16 : s->megabytes;
@@ -125,10 +160,12 @@ static void bench_matrix(const struct bench_format *f, const struct kernel_table
         else
             memcpy(x + t * layout.row_bytes, row, s->cols * sizeof(float));
     }
-    struct matmul_args args = {.w = &w, .row_end = w.rows, .x = x, .x_row_bytes = layout.row_bytes, .tokens = 1, .y = y, .y_stride = w.rows};
+    struct matmul_args args = {
+        .w = &w, .row_end = w.rows, .x = x, .x_row_bytes = layout.row_bytes, .tokens = 1, .y = y, .y_stride = w.rows};
     double one = matmul_seconds(pool, table, &args);
     double bytes = (double)w.rows * (double)(row_bytes + w.scales_row_bytes * (f->format == MATRIX_AFFINE ? 2 : 1));
-    printf("%-8s %-12s %7.1f GB/s %8.1f GFLOP/s", cpu_isa_name(table->isa), f->name, bytes / one * 1e-9, 2e-9 * (double)w.rows * (double)s->cols / one);
+    printf("%-8s %-12s %7.1f GB/s %8.1f GFLOP/s", cpu_isa_name(table->isa), f->name, bytes / one * 1e-9,
+           2e-9 * (double)w.rows * (double)s->cols / one);
     w.rows = (w.rows + s->tokens - 1) / s->tokens;
     args.row_end = w.rows;
     args.y_stride = w.rows;

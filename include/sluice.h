@@ -224,6 +224,26 @@ SLUICE_API SLUICE_CHECKED sluice_status sluice_logits(sluice_model *model, const
 /* Ends the running call of this model within a step, or the next one if none runs; from any thread, also from a signal handler. */
 SLUICE_API void sluice_cancel(sluice_model *model);
 
+/* ---- replies ---- */
+
+typedef struct sluice_reply sluice_reply; /* parses one answer while it comes */
+
+typedef struct { /* what became certain; borrowed until the next call */
+    const char *reasoning, *content; /* terminated, maybe empty */
+    size_t reasoning_bytes, content_bytes;
+    const char *calls; /* JSON array of {"id"?, "name", "arguments" (JSON text)}, or NULL: no new call */
+} sluice_reply_part;
+
+/*
+ * format: name of a reply family ("hermes", "harmony"), NULL: by the chat template. tools: the request's JSON array, NULL: nothing is
+ * parsed as a call. prompt: the rendered prompt, which may have opened reasoning; NULL: it has not. Feed text with show_special set.
+ */
+SLUICE_API SLUICE_CHECKED sluice_status sluice_reply_open(sluice_model *model, const char *format, const char *tools, const char *prompt,
+                                                          sluice_reply **reply, sluice_error *error);
+SLUICE_API SLUICE_CHECKED sluice_status sluice_reply_push(sluice_reply *reply, const char *text, size_t size_bytes, bool final,
+                                                          sluice_reply_part *part, sluice_error *error);
+SLUICE_API void sluice_reply_close(sluice_reply *reply); /* NULL is allowed */
+
 /* ---- numbers ---- */
 
 /* JSON of plan, memory by owner, times, reads, hits, bounds of this machine (measured once, half a second); freed with sluice_free. */

@@ -21,11 +21,16 @@ struct backend_limits { /* the largest calls that will be made; 0 where a kind o
     size_t hidden_row_bytes;                        /* widest prepared input row of an experts' down product; set by add_weight */
     size_t attention_group, attention_head_dim, attention_v_dim,
         attention_tiles; /* query heads per key head; tiles of the longest sequence */
+    size_t transposed_outputs; /* most outputs of a transposed head */
+    bool index;                /* there are OP_INDEX calls */
     size_t experts, top_k, expert_hidden;
+    bool recurrent; /* there are calls that go through sequences */
 };
 enum weight_use { WEIGHT_IN_MATMUL, WEIGHT_OF_EXPERT_INPUT, WEIGHT_OF_EXPERT_DOWN };
 /* Widens the limits for products with a weight of `cols` columns. */
 void backend_limits_add_weight(struct backend_limits *limits, enum weight_use use, unsigned format, uint32_t group_cols, size_t cols);
+/* The same for products by heads. */
+void backend_limits_add_heads(struct backend_limits *limits, const struct op *op, unsigned format, uint32_t group_cols);
 /* (row, expert) pairs that one experts call may bring. */
 size_t backend_pair_limit(const struct backend_limits *limits);
 

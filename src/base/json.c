@@ -14,20 +14,60 @@
 #include "base/file.h"
 #include "base/memory.h"
 
+/* What jansson reads at a time; and bytes of heap for a byte of it ("{}," makes an object with its table) and of the longest token, whose
+   buffer doubles while it grows. */
+#define FED_BYTES_MAX ((size_t)1024)
+#define RESERVE_PER_BYTE ((size_t)80)
+#define RESERVE_PER_TOKEN_BYTE ((size_t)8)
 #define DEPTH_MAX 200         /* jansson recurses; worker stacks are small */
 #define SAFE_INTEGER_BYTES 18 /* no longer integer need be looked at */
 #define LARGEST_DOUBLE "1.7976931348623157e308"
 
-/* Runs before main, and so before the first value: texts of json_dumps are freed with memory_free. */
-__attribute__((constructor)) static void use_counted_heap(void) {
-    json_set_alloc_funcs(memory_alloc, memory_free);
+/* ---- a heap for jansson that does not end in the middle of a token ---- */
+
+/* What a parse falls back on when the heap gives nothing, sized so that the rest of what was fed fits. */
+struct reserve {
+    char *data;
+    size_t size_bytes, used_bytes;
+    bool needed;
+};
+static _Thread_local struct reserve *reserve; /* of the parse under way; jansson's hooks know no context */
+
+static void *counted_alloc(size_t size_bytes) {
+    void *block = memory_alloc(size_bytes);
+    struct reserve *r = reserve;
+    if (block || !r)
+        return block;
+    r->needed = true;
+    size_t left_bytes = r->size_bytes - r->used_bytes;
+    if (size_bytes > left_bytes || size_round_up(size_bytes + 1, 16) > left_bytes)
+        return NULL;
+    block = r->data + r->used_bytes;
+    r->used_bytes += (size_t)size_round_up(size_bytes + 1, 16);
+    return block;
 }
 
-/* What the parser must know beforehand. */
-struct scan {
-    unsigned depth_max;
-    bool python_numbers; /* outside strings: an integer beyond 64 bits, or an N or I (NaN, Infinity) */
-};
+static void counted_free(void *block) {
+    const struct reserve *r = reserve;
+    if (!r || (uintptr_t)block - (uintptr_t)r->data >= r->size_bytes)
+        memory_free(block);
+}
+
+/* Runs before main, and so before the first value: texts of json_dumps are freed with memory_free. */
+__attribute__((constructor)) static void use_counted_heap(void) {
+    json_set_alloc_funcs(counted_alloc, counted_free);
+}
+
+/* Gives the text in pieces, and nothing more once the reserve is touched: the parse ends soon. */
+static size_t feed(void *to, size_t size_bytes, void *context) {
+    struct text *rest = context;
+    size_t count = reserve->needed ? 0 : rest->size_bytes < size_bytes ? rest->size_bytes : size_bytes;
+    if (count == 0)
+        return 0;
+    memcpy(to, rest->data, count);
+    *rest = (struct text){rest->data + count, rest->size_bytes - count};
+    return count;
+}
 
 /* End (one past) of the string that starts at the quote at `at`. */
 static size_t skip_string(struct text text, size_t at) {
@@ -37,6 +77,49 @@ static size_t skip_string(struct text text, size_t at) {
             at++;
     return at < text.size_bytes ? at + 1 : text.size_bytes;
 }
+
+static bool ends_token(char c) {
+    return c == ',' || c == ':' || c == ' ' || c == '"' || c == '\n' || c == '[' || c == ']' || c == '{' || c == '}';
+}
+
+static size_t longest_token(struct text text) {
+    size_t longest = 0;
+    for (size_t at = 0, end; at < text.size_bytes; at = end) {
+        end = text.data[at] == '"' ? skip_string(text, at) : at + 1;
+        while (text.data[at] != '"' && end < text.size_bytes && !ends_token(text.data[end]))
+            end++;
+        longest = end - at > longest ? end - at : longest;
+    }
+    return longest;
+}
+
+enum status json_load_text(struct text text, size_t jansson_flags, json_t **out, json_error_t *problem) {
+    size_t fed_bytes = text.size_bytes < FED_BYTES_MAX ? text.size_bytes : FED_BYTES_MAX;
+    struct reserve own = {.size_bytes = RESERVE_PER_TOKEN_BYTE * longest_token(text) + RESERVE_PER_BYTE * fed_bytes + FED_BYTES_MAX};
+    CHECK(!reserve);
+    *out = NULL;
+    *problem = (json_error_t){.line = -1};
+    own.data = memory_alloc(own.size_bytes);
+    if (!own.data)
+        return STATUS_NO_MEMORY;
+    reserve = &own;
+    *out = json_load_callback(feed, &text, jansson_flags, problem);
+    if (own.needed) {
+        json_decref(*out);
+        *out = NULL;
+    }
+    reserve = NULL;
+    memory_free(own.data);
+    return own.needed ? STATUS_NO_MEMORY : *out ? STATUS_OK : STATUS_CORRUPT;
+}
+
+/* ---- what Python writes ---- */
+
+/* What the parser must know beforehand. */
+struct scan {
+    unsigned depth_max;
+    bool python_numbers; /* outside strings: an integer beyond 64 bits, or an N or I (NaN, Infinity) */
+};
 
 static bool is_number_byte(char c) {
     return isdigit((unsigned char)c) || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
@@ -106,13 +189,12 @@ static enum status replace_python_numbers(struct text text, struct byte_buffer *
 
 static enum status load(struct text text, const char *source, json_t **out, struct error *err) {
     json_error_t problem;
-    uint64_t refusals = memory_refusals(); /* jansson takes most failures of its heap for faults of the text */
-    *out = json_loadb(text.data ? text.data : "", text.size_bytes, JSON_ALLOW_NUL, &problem);
-    if (*out)
-        return STATUS_OK;
-    if (memory_refusals() != refusals)
-        return error_set(err, STATUS_NO_MEMORY, "%s: no memory for its JSON", source);
-    return error_set(err, STATUS_CORRUPT, "%s: line %d, column %d: not valid JSON: %s", source, problem.line, problem.column, problem.text);
+    enum status status = json_load_text(text, JSON_ALLOW_NUL, out, &problem);
+    if (status == STATUS_NO_MEMORY)
+        return error_set(err, status, "%s: no memory for its JSON", source);
+    if (status != STATUS_OK)
+        return error_set(err, status, "%s: line %d, column %d: not valid JSON: %s", source, problem.line, problem.column, problem.text);
+    return STATUS_OK;
 }
 
 static enum status parse(struct text text, const char *source, bool from_python, json_t **out, struct error *err) {

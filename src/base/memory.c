@@ -49,14 +49,16 @@ static bool must_fail(void) {
     return false;
 }
 
-uint64_t memory_refusals(void) { return atomic_load(&memory.refusals); }
-
-/* ---- heap ---- */
-
 static void *refuse(void) {
     atomic_fetch_add(&memory.refusals, 1);
     return NULL;
 }
+
+uint64_t memory_refusals(void) {
+    return atomic_load(&memory.refusals);
+}
+
+/* ---- heap ---- */
 
 static void count_heap(void *block) {
     atomic_fetch_add_explicit(&memory.owner_bytes[MEMORY_OTHER], malloc_usable_size(block), memory_order_relaxed);
@@ -129,18 +131,22 @@ static bool lock_pages(uint8_t *data, size_t size_bytes) {
 enum status memory_region_create(struct memory_region *region, size_t size_bytes, enum memory_owner owner, bool lock, struct error *err) {
     CHECK((unsigned)owner < MEMORY_OWNER_COUNT);
     *region = (struct memory_region){.owner = owner};
-    if (must_fail())
+    if (must_fail()) {
+        (void)refuse();
         return error_set(err, STATUS_NO_MEMORY, "no memory for a region of %zu bytes (%s)", size_bytes, memory_owner_name(owner));
+    }
     if (size_bytes == 0)
         return STATUS_OK;
     if (size_bytes > SIZE_MAX / 2)
         return error_set(err, STATUS_NO_MEMORY, "a region of %zu bytes (%s) cannot be mapped", size_bytes, memory_owner_name(owner));
     size_t map_bytes = size_round_up(size_bytes, page_bytes());
     void *data = mmap(NULL, map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (data == MAP_FAILED)
+    if (data == MAP_FAILED) {
+        (void)refuse();
         return error_set(err, STATUS_NO_MEMORY,
                          "the system gave no memory for %zu bytes (%s): %s; lower --ram or raise the limit (ulimit -v)", size_bytes,
                          memory_owner_name(owner), strerror(errno));
+    }
     /* Advice may be refused (kernels without huge pages); nothing depends on it but speed and rounding. */
     (void)madvise(data, map_bytes, map_bytes >= HUGE_PAGE_REGION_BYTES ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
     region->data = data;

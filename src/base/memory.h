@@ -70,8 +70,8 @@ void memory_setup(void);
 void memory_trim(void);
 
 /*
- * How many small allocations failed so far, in the whole process: tells whether a library that allocates here failed for want of memory,
- * where it does not say so itself.
+ * How many allocations failed so far, in the whole process: tells whether a library that allocates here failed for want of memory, where it
+ * does not say so itself.
  */
 uint64_t memory_refusals(void);
 

@@ -122,6 +122,7 @@ static void unload(struct sluice_model *m) {
     sampler_destroy(m->sampler);
     executor_destroy(m->executor);
     kv_cache_destroy(m->kv);
+    recurrent_state_destroy(m->recurrent);
     backend_destroy(m->backend);
     store_destroy(m->store);
     read_queue_destroy(m->queue);
@@ -133,6 +134,7 @@ static void unload(struct sluice_model *m) {
     m->sampler = NULL;
     m->executor = NULL;
     m->kv = NULL;
+    m->recurrent = NULL;
     m->backend = NULL;
     m->store = NULL;
     m->queue = NULL;
@@ -280,12 +282,14 @@ static enum status load_rest(struct sluice_model *m, struct error *err) {
     const struct memory_plan *p = &m->memory;
     TRY(cpu_backend_create(&p->backend, &m->backend, err));
     TRY(kv_cache_create(&m->model->plan, &p->kv, &m->kv, err));
+    TRY(recurrent_state_create(&m->model->plan, p->kv.sequences, &m->recurrent, err));
     const struct executor_options executor = {.plan = &m->model->plan,
                                               .records = &p->records,
                                               .store = m->store,
                                               .lives = p->placement.lives,
                                               .backend = m->backend,
                                               .kv = m->kv,
+                                              .recurrent = m->recurrent,
                                               .max_rows = p->max_rows,
                                               .max_logit_rows = p->logit_rows,
                                               .context = p->plan.context,

@@ -44,6 +44,7 @@ struct sluice_model {
     struct weight_store *store;
     struct backend *backend;
     struct kv_cache *kv;
+    struct recurrent_state *recurrent; /* NULL: the model keeps none */
     struct executor *executor;
     struct session *session;
     struct sampler *sampler;

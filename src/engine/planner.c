@@ -119,7 +119,7 @@ static void set_rows(struct planner *p, uint32_t rows) {
     out->kv = (struct kv_options){.sequences = 1, .context = out->plan.context, .rewind_rows = rows, .exact = p->options->exact};
     out->backend.limits = executor_limits(plan, &out->kv, rows, p->options->exact);
     out->plan.chunk = rows;
-    out->plan.kv_bytes = kv_cache_bytes(plan, &out->kv);
+    out->plan.kv_bytes = kv_cache_bytes(plan, &out->kv) + recurrent_state_bytes(plan, out->kv.sequences);
     out->plan.activation_bytes =
         executor_arena_bytes(plan, rows, out->logit_rows) + cpu_backend_scratch_bytes(&out->backend) + sampler_bytes(plan->vocab);
 }

@@ -6,7 +6,6 @@
 #include <stdbool.h>
 
 #include "base/check.h"
-#include "base/memory.h"
 
 #define VALUE_DEPTH_MAX 16
 
@@ -80,16 +79,16 @@ static size_t value_end(const struct json_walk *walk) {
 /* Any one value at the position. */
 static enum status read_any(struct json_walk *walk, json_t **out, struct error *err) {
     json_error_t problem;
-    uint64_t refusals = memory_refusals(); /* jansson takes most failures of its heap for faults of the text */
     size_t end = value_end(walk);
     *out = NULL;
     if (end == 0)
         return bad(walk, "values are nested too deep", err);
     ASSERT(end >= walk->position && end <= walk->text.size_bytes);
-    *out = json_loadb(walk->text.data + walk->position, end - walk->position, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &problem);
-    if (!*out && memory_refusals() != refusals)
-        return error_set(err, STATUS_NO_MEMORY, "%s: no memory for its JSON", walk->source);
-    if (!*out)
+    struct text value = {walk->text.data + walk->position, end - walk->position};
+    enum status status = json_load_text(value, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, out, &problem);
+    if (status == STATUS_NO_MEMORY)
+        return error_set(err, status, "%s: no memory for its JSON", walk->source);
+    if (status != STATUS_OK)
         return bad(walk, problem.text, err);
     walk->position = end;
     return STATUS_OK;

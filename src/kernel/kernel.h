@@ -60,20 +60,20 @@ struct attention_args { /* one query row, one key head with the query heads that
     size_t k_stride_bytes, v_stride_bytes; /* from one position to the next */
     enum dtype kv_dtype;                   /* F16, or F32 in the oracle mode */
     size_t begin, end;                     /* visible positions [begin, end), end > begin */
-    const uint32_t *positions;             /* NULL: all of these; else [position_count] > 0 of them in increasing order, the others are masked */
+    const uint32_t *positions; /* NULL: all of these; else [position_count] > 0 of them in increasing order, the others are masked */
     size_t position_count;
-    float scale;                           /* multiplies q.k */
-    float softcap;                         /* 0: none; else cap * tanh(s / cap) after the scale */
-    const float *sinks;                    /* [group] or NULL */
-    float *out;                            /* [group][v_dim] */
-    float *scratch;                        /* attention_scratch_floats(group, v_dim) */
+    float scale;        /* multiplies q.k */
+    float softcap;      /* 0: none; else cap * tanh(s / cap) after the scale */
+    const float *sinks; /* [group] or NULL */
+    float *out;         /* [group][v_dim] */
+    float *scratch;     /* attention_scratch_floats(group, v_dim) */
 };
 size_t attention_scratch_floats(size_t group, size_t v_dim);
 
 /* ---- sparse index ---- */
 
-struct index_args { /* one query row against consecutive keys: scores[p] = sum over heads of weights[h] * max(0, q[h] . k[p]) */
-    const float *q; /* [heads][head_dim] */
+struct index_args {       /* one query row against consecutive keys: scores[p] = sum over heads of weights[h] * max(0, q[h] . k[p]) */
+    const float *q;       /* [heads][head_dim] */
     const float *weights; /* [heads] */
     size_t heads, head_dim;
     const void *keys; /* [count], stride_bytes apart */
@@ -87,9 +87,9 @@ struct index_args { /* one query row against consecutive keys: scores[p] = sum o
 
 #define ROUTER_EXPERTS_MAX 4096 /* of a row; a model with more is refused when it is opened */
 
-struct router_args {     /* one row */
-    const float *logits; /* [experts] */
-    const float *bias;   /* [experts] added for choosing only, or NULL */
+struct router_args {           /* one row */
+    const float *logits;       /* [experts] */
+    const float *bias;         /* [experts] added for choosing only, or NULL */
     const float *expert_scale; /* [experts] multiplies the weights, last, or NULL */
     size_t experts, top_k;
     enum router_score score;
@@ -109,6 +109,33 @@ struct gate_args {
     float *y;        /* may be gate or up */
     size_t count;
     float a, b, c, d; /* SWIGLU_CLAMPED: a = alpha, b = limit. XIELU: a = alpha_p, b = alpha_n, c = beta, d = eps */
+};
+
+/* ---- recurrent layers ---- */
+
+#define SHORT_CONV_TAPS_MAX 16
+
+struct short_conv_args { /* one row, consecutive channels: y = f(bias + sum over taps of weights x), taps in the order given */
+    const float *taps[SHORT_CONV_TAPS_MAX]; /* [tap_count] inputs, oldest first */
+    size_t tap_count;
+    const float *weights; /* of tap t at weights + t * weight_stride */
+    size_t weight_stride;
+    const float *bias; /* or NULL */
+    bool silu;
+    float *y;
+    size_t count;
+};
+
+struct delta_rule_args { /* one row, one head: rows of its state, which is [rows][key_dim] */
+    const float *before;
+    float *after;       /* may be before */
+    const float *q, *k; /* [key_dim] */
+    const float *v;     /* [rows] */
+    size_t rows, key_dim;
+    float decay; /* multiplies the state first */
+    float beta;  /* how much of the difference between v and what the state holds for k is stored */
+    float scale; /* multiplies the output */
+    float *out;  /* [rows] */
 };
 
 /* ---- the table ---- */
@@ -131,6 +158,8 @@ struct kernel_table {
     void (*rms_norm)(const float *x, const float *w, float *y, size_t count, float eps);
     /* y = (x - mean) / sqrt(var + eps) * w + b; w, b may be NULL. y may be x. */
     void (*layer_norm)(const float *x, const float *w, const float *b, float *y, size_t count, float eps);
+    /* y = x / sqrt(sum(x^2) + eps). y may be x. */
+    void (*l2_norm)(const float *x, float *y, size_t count, float eps);
     /* Rotates the first 2 * half elements of each of `heads` vectors, `stride` floats apart, in place. pairs: (2i, 2i+1), else (i, i +
      * half). */
     void (*rope)(float *x, size_t heads, size_t stride, size_t half, const float *cos, const float *sin, bool pairs);
@@ -143,6 +172,8 @@ struct kernel_table {
     void (*softmax)(float *x, size_t count);                                  /* in place, 16-lane sum */
     void (*router)(const struct router_args *args);
     void (*attention)(const struct attention_args *args);
+    void (*short_conv)(const struct short_conv_args *args);
+    void (*delta_rule)(const struct delta_rule_args *args);
     void (*index_scores)(const struct index_args *args);
     /* Positions of the k largest scores, 0 < k <= count, in increasing order; ties: the lower position. NaN counts as the smallest. */
     void (*select_top)(const float *scores, size_t count, size_t k, uint32_t *positions);

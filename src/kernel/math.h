@@ -11,7 +11,7 @@
 float math_exp(float x);
 float math_log(float x);
 float math_tanh(float x);
-float math_sigmoid(float x); /* 1 / (1 + exp(-x)), no overflow */
+float math_sigmoid(float x);  /* 1 / (1 + exp(-x)), no overflow */
 float math_softplus(float x); /* log(1 + exp(x)) */
 float math_expm1(float x);
 float math_erf(float x);

@@ -33,19 +33,23 @@ struct arch_spec {
     const char *const *architectures;    /* config.json architectures[0], NULL-terminated, tried after model_type */
     const struct param_override *params; /* or NULL */
     const struct role_override *roles;   /* or NULL */
+    const char *const *hf_refused;       /* flags of config.json that make another network when true; NULL-terminated, or NULL */
 
     enum norm_kind norm;
     enum norm_place norm_place;
-    bool hf_norms_add_one; /* the files of the Hugging Face world store w - 1 (gemma) */
+    bool hf_norms_add_one; /* the files of the Hugging Face world store w - 1 (gemma); bind_norm_adds_one */
     bool parallel_blocks;  /* attention and feed-forward read the same norm; the sum of both is added to x (cohere) */
 
     bool q_norm, k_norm;                 /* required, before rope */
     bool qk_norm_after_rope;             /* both, when they are there */
+    bool qk_norm_unweighted;             /* after rope, without a weight, in layers that rotate, unless use_qk_norm is false (llama 4) */
     bool v_norm;                         /* values are normalised per head, without a weight; k also serves as v where there is no v */
     bool head_sizes_from_rows;           /* head sizes and numbers of key heads differ between layers: rows of q, k and v say them */
     bool gguf_interleaved_qk;            /* GGUF stores q and k rows as neighbouring pairs (converter of llama): undone after the product */
     bool rope_pairs_gguf, rope_pairs_hf; /* rotates neighbours, else halves */
+    bool gguf_value_heads_tiled;         /* linear attention: GGUF's converter moved value heads: head h reads key head h % key heads */
     enum layer_pattern pattern;
+    bool windows_are_chunks;  /* a window layer sees the positions of its own chunk of that length, not the last ones (llama 4) */
     uint32_t window_period;   /* with PATTERN_FROM_FILE and no list in the file: every n-th layer is full, the others have the window */
     bool window_needs_flag;   /* config.json: the window holds only with use_sliding_window, from layer max_window_layers on */
     bool gguf_ignores_window; /* GGUF of this family has no window even if the checkpoint has one */
@@ -54,12 +58,13 @@ struct arch_spec {
     uint32_t gguf_yarn_unrounded_context; /* struct rope_request, unrounded_context */
     bool scale_window_rope;               /* a rope scaling holds in window layers too */
     bool rope_in_window_layers_only;      /* as soon as there are window layers, the full ones do not rotate (cohere2) */
+    bool temperature_in_still_layers;     /* queries grow with the position only in layers that do not rotate, counted from 1 (llama 4) */
     uint32_t rope_free_period;            /* every n-th layer does not rotate unless the file lists which; 0: all rotate */
 
     enum gate_kind gate; /* feed-forward and experts */
     bool gateless;       /* down(act(up x)) */
     enum router_score router;            /* unless the file says */
-    uint32_t router_group_members;       /* best members whose sum is a group's score; 0: 2 (deepseek_v3) */
+    bool router_scales_input;            /* an expert reads x times its weight, instead of being added with it; one expert a token (llama 4) */
     bool hf_experts_transposed;          /* config.json world, stacked without .weight: [experts][in][out] */
     bool hf_gate_up_interleaved;         /* config.json world: rows of gate and up alternate in the fused tensor */
     bool experts_beside_ffn;             /* a layer with experts has a dense feed-forward too, both read x (gemma4) */

@@ -37,7 +37,7 @@ void bind_mark_used(struct binder *binder, const struct tensor_entry *tensor) {
     binder->used[index] = true;
 }
 
-static enum status note_missing(struct binder *binder, enum role role, uint32_t layer, struct error *err) {
+enum status bind_missing(struct binder *binder, enum role role, uint32_t layer, struct error *err) {
     char name[288];
     if (binder->missing_count++ < MISSING_LISTED)
         return byte_buffer_printf(&binder->missing, err, "%s%s", binder->missing_count > 1 ? ", " : "",
@@ -93,8 +93,8 @@ static enum status name_weight(const struct bind_matrix_request *request, struct
     return weight->name ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "no memory for the plan of the model");
 }
 
-static enum status add_weight(struct binder *binder, const struct bind_matrix_request *request, struct plan_weight *weight, uint32_t *out,
-                              struct error *err) {
+enum status bind_add_weight(struct binder *binder, const struct bind_matrix_request *request, struct plan_weight *weight, uint32_t *out,
+                            struct error *err) {
     enum status status = name_weight(request, weight, err);
     if (status == STATUS_OK)
         status = plan_add_weight(binder->plan, weight, out, err);
@@ -115,7 +115,7 @@ static enum status add_stored(struct binder *binder, const struct bind_matrix_re
         memory_free(weight.expert_scales);
         return status;
     }
-    return add_weight(binder, request, &weight, out, err);
+    return bind_add_weight(binder, request, &weight, out, err);
 }
 
 enum status bind_matrix(struct binder *binder, const struct bind_matrix_request *request, uint32_t *out, struct error *err) {
@@ -128,7 +128,7 @@ enum status bind_matrix(struct binder *binder, const struct bind_matrix_request 
         stored.rows = request->fused_rows, stored.first_row = request->fused_first_row;
     }
     if (!stored.codes)
-        return request->optional ? STATUS_OK : note_missing(binder, request->role, request->layer, err);
+        return request->optional ? STATUS_OK : bind_missing(binder, request->role, request->layer, err);
     return add_stored(binder, request, &stored, out, err);
 }
 
@@ -207,7 +207,7 @@ static enum status bind_single_experts(struct binder *binder, const struct bind_
         memory_free(weight.expert_scales);
         weight.expert_scales = NULL;
     }
-    return add_weight(binder, request, &weight, out, err);
+    return bind_add_weight(binder, request, &weight, out, err);
 }
 
 /* A stack without .weight in a family that multiplies from the right: [experts][cols][all rows]. Nothing is turned around in the file:
@@ -239,7 +239,7 @@ static enum status bind_transposed(struct binder *binder, const struct bind_matr
     weight.slices[0].first_bytes = first_row * element_bytes;
     weight.slices[0].region_bytes = weight.slices[0].expert_bytes = request->cols * all_rows * element_bytes;
     bind_mark_used(binder, tensor);
-    return add_weight(binder, request, &weight, out, err);
+    return bind_add_weight(binder, request, &weight, out, err);
 }
 
 enum status bind_experts(struct binder *binder, const struct bind_matrix_request *request, uint32_t experts, uint32_t *out,
@@ -255,7 +255,7 @@ enum status bind_experts(struct binder *binder, const struct bind_matrix_request
     if (request->fused != ROLE_COUNT && (tensor = bind_find_codes(binder, request->fused, request->layer, -1)))
         return is_transposed(binder, tensor) ? bind_transposed(binder, request, tensor, experts, true, out, err)
                                              : bind_stacked(binder, request, tensor, experts, true, out, err);
-    return request->optional ? STATUS_OK : note_missing(binder, request->role, request->layer, err);
+    return request->optional ? STATUS_OK : bind_missing(binder, request->role, request->layer, err);
 }
 
 enum status bind_read_vector(const struct binder *binder, const struct tensor_entry *tensor, uint64_t first, uint64_t size, float **out,
@@ -360,6 +360,18 @@ uint64_t bind_rows(const struct binder *binder, enum role role, uint32_t layer) 
     return tensor ? bind_stored_rows(binder, tensor) : 0;
 }
 
+/* MLX's converter adds the one itself in models with convolutions, and moves a convolution's last axis: [channels][kernel][1]. */
+bool bind_norm_adds_one(const struct binder *binder) {
+    if (!binder->arch->hf_norms_add_one || catalogue_world(binder->catalogue) != CATALOGUE_HF)
+        return false;
+    for (uint32_t layer = 0; layer < binder->params->layers; layer++) {
+        const struct tensor_entry *conv = role_find(&binder->names, ROLE_DELTA_CONV, layer, -1, ".weight");
+        if (conv)
+            return conv->rank != 3 || conv->shape[1] == 1;
+    }
+    return true;
+}
+
 uint64_t bind_vector_size(const struct binder *binder, enum role role, uint32_t layer, const char *suffix) {
     const struct tensor_entry *tensor = role_find(&binder->names, role, layer, -1, suffix);
     return tensor ? bind_element_count(tensor) : 0;
@@ -369,7 +381,7 @@ enum status bind_vector(struct binder *binder, const struct bind_vector_request 
     *constant = PLAN_NONE;
     const struct tensor_entry *tensor = role_find(&binder->names, request->role, request->layer, -1, request->suffix);
     if (!tensor)
-        return request->optional ? STATUS_OK : note_missing(binder, request->role, request->layer, err);
+        return request->optional ? STATUS_OK : bind_missing(binder, request->role, request->layer, err);
     uint64_t size = bind_element_count(tensor);
     char needed[64];
     (void)snprintf(needed, sizeof needed, "[%" PRIu64 "]", request->size);

@@ -48,6 +48,21 @@ MUST_CHECK enum status bind_matrix(struct binder *binder, const struct bind_matr
 /* The bias that belongs to a matrix of the same request, or PLAN_NONE. */
 MUST_CHECK enum status bind_bias(struct binder *binder, const struct bind_matrix_request *request, uint32_t *constant, struct error *err);
 
+/*
+ * A matrix for each head, [rows][cols] each. From a role's stack: [heads][rows][cols] or [heads * rows][cols]; the weight has heads * rows
+ * rows. Else from rows [first, first + rows) of each head's `step` rows of another role's matrix [heads * step][cols].
+ * *weight is PLAN_NONE when there is no such tensor.
+ */
+struct bind_heads_request {
+    enum role role;
+    uint32_t layer, heads;
+    uint64_t rows, cols;
+    uint32_t first, step; /* step 0: a stack */
+};
+MUST_CHECK enum status bind_heads(struct binder *binder, const struct bind_heads_request *request, uint32_t *weight, struct error *err);
+/* Notes a tensor that is needed and missing, for bind_finish. */
+MUST_CHECK enum status bind_missing(struct binder *binder, enum role role, uint32_t layer, struct error *err);
+
 /* One of the three matrices of all experts of a layer: stacked, or a tensor each. fused as above, per expert. */
 MUST_CHECK enum status bind_experts(struct binder *binder, const struct bind_matrix_request *request, uint32_t experts, uint32_t *weight,
                                     struct error *err);
@@ -56,6 +71,9 @@ MUST_CHECK enum status bind_expert_bias(struct binder *binder, const struct bind
                                         uint32_t *constant, struct error *err);
 /* Rows of a role's matrix (of its first expert) as its tensor says, 0: there is no such tensor. Marks nothing. */
 uint64_t bind_rows(const struct binder *binder, enum role role, uint32_t layer);
+
+/* Whether the norms of layers and of q and k are stored as w - 1. */
+bool bind_norm_adds_one(const struct binder *binder);
 
 /* A vector as f32; its size is checked unless 0. add_one for norms of the Hugging Face world that are stored around 0. */
 struct bind_vector_request {

@@ -30,7 +30,8 @@ enum status bind_float4(struct binder *binder, const struct stored *stored, cons
     bool nv = scales->dtype == DTYPE_F8_E4M3;
     uint64_t group = nv ? 16 : 32;
     if (codes->dtype != DTYPE_U8 || (!nv && scales->dtype != DTYPE_U8 && scales->dtype != DTYPE_F8_E8M0))
-        return error_set(err, STATUS_UNSUPPORTED, "%s: tensor %.*s: codes in %s with scales in %s; U8 with F8_E4M3 (nvfp4) or U8 (mxfp4) are known",
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "%s: tensor %.*s: codes in %s with scales in %s; U8 with F8_E4M3 (nvfp4) or U8 (mxfp4) are known",
                          catalogue_path(binder->catalogue), TEXT_ARGUMENTS(codes->name), dtype_info(codes->dtype)->name,
                          dtype_info(scales->dtype)->name);
     if (weight->cols % group != 0 || !codes_fit(stored, weight->cols)) {

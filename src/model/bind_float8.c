@@ -81,9 +81,10 @@ enum status bind_float8(struct binder *binder, const struct stored *stored, cons
     uint64_t block_rows = (stored->rows + block[0] - 1) / block[0], block_cols = (weight->cols + block[1] - 1) / block[1];
     if (stored_has_shape(stored, scales, block_rows, block_cols, NULL)) {
         if (stored->row_step > 1 && block[0] > 1)
-            return error_set(err, STATUS_UNSUPPORTED,
-                             "%s: tensor %.*s: rows of several matrices alternate under common blocks of scales; there is no product for that",
-                             catalogue_path(binder->catalogue), TEXT_ARGUMENTS(scales->name));
+            return error_set(
+                err, STATUS_UNSUPPORTED,
+                "%s: tensor %.*s: rows of several matrices alternate under common blocks of scales; there is no product for that",
+                catalogue_path(binder->catalogue), TEXT_ARGUMENTS(scales->name));
         set_scales(stored, scales, block[0], block[1], weight);
         return STATUS_OK;
     }

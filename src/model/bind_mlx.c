@@ -35,8 +35,8 @@ static const struct meta_value *entry_value(const struct binder *binder, const c
     const struct meta_value *value = NULL;
     char name[400];
     for (size_t m = 0; m < 2 && !value; m++)
-        if (snprintf(name, sizeof name, "%s/%s%.*s%s%s", maps[m], prefix, (int)local.size_bytes, local.data, key ? "/" : "", key ? key : "") <
-            (int)sizeof name)
+        if (snprintf(name, sizeof name, "%s/%s%.*s%s%s", maps[m], prefix, (int)local.size_bytes, local.data, key ? "/" : "",
+                     key ? key : "") < (int)sizeof name)
             value = catalogue_meta(binder->catalogue, name);
     return value;
 }
@@ -111,8 +111,8 @@ static enum status compare_entry(const struct binder *binder, const struct store
     if (entry.bits == found->bits && (entry.group == 0 || entry.group == found->group) && strcmp(entry.mode, found->mode) == 0)
         return STATUS_OK;
     return error_set(err, STATUS_CORRUPT,
-                     "%s: config.json says that module %.*s has %" PRIu64 " bits in groups of %" PRIu64 " (%s), but its tensors have %" PRIu64
-                     " bits in groups of %" PRIu64 " (%s)",
+                     "%s: config.json says that module %.*s has %" PRIu64 " bits in groups of %" PRIu64
+                     " (%s), but its tensors have %" PRIu64 " bits in groups of %" PRIu64 " (%s)",
                      catalogue_path(binder->catalogue), TEXT_ARGUMENTS(module), entry.bits, entry.group, entry.mode, found->bits,
                      found->group, found->mode);
 }
@@ -125,7 +125,8 @@ static enum status bind_affine(struct binder *binder, const struct stored *store
     uint64_t groups = weight->cols / layout->group, scale_bytes = dtype_info(scales->dtype)->block_bytes;
     char needed[96];
     if (!stored_is_scale_dtype(scales->dtype) || scales->dtype == DTYPE_F8_E8M0 || biases->dtype != scales->dtype)
-        return error_set(err, STATUS_UNSUPPORTED, "%s: module %.*s has scales in %s and biases in %s; F32, F16 or BF16, both alike, are known",
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "%s: module %.*s has scales in %s and biases in %s; F32, F16 or BF16, both alike, are known",
                          catalogue_path(binder->catalogue), TEXT_ARGUMENTS(stored_module(stored->codes)), dtype_info(scales->dtype)->name,
                          dtype_info(biases->dtype)->name);
     if (!stored_has_shape(stored, biases, stored->rows, groups, NULL)) {
@@ -174,7 +175,8 @@ enum status bind_mlx(struct binder *binder, const struct stored *stored, const s
         return bind_affine(binder, stored, scales, biases, &layout, weight, err);
     }
     if (scales->dtype != DTYPE_U8)
-        return error_set(err, STATUS_CORRUPT, "%s: module %.*s has scales in %s and no biases; affine modules have both, the others scales in U8",
+        return error_set(err, STATUS_CORRUPT,
+                         "%s: module %.*s has scales in %s and no biases; affine modules have both, the others scales in U8",
                          catalogue_path(binder->catalogue), TEXT_ARGUMENTS(stored_module(stored->codes)), dtype_info(scales->dtype)->name);
     for (size_t m = 0; m < FLOAT_MODES; m++)
         if (layout.bits == float_modes[m].bits && layout.group == float_modes[m].group) {

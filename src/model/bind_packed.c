@@ -15,7 +15,8 @@
 
 static bool is_word(enum dtype dtype) { return dtype == DTYPE_I32 || dtype == DTYPE_U32; }
 
-enum status stored_check_group(const struct binder *binder, const struct stored *stored, const struct plan_weight *weight, struct error *err) {
+enum status stored_check_group(const struct binder *binder, const struct stored *stored, const struct plan_weight *weight,
+                               struct error *err) {
     uint32_t group = weight->group_cols;
     if (group == weight->cols || (group >= 32 && (group & (group - 1)) == 0))
         return STATUS_OK;
@@ -136,7 +137,8 @@ enum status bind_packed(struct binder *binder, const struct stored *stored, stru
         return error_set(err, STATUS_UNSUPPORTED, "%s: tensor %.*s: stacked experts are not known in this packing",
                          catalogue_path(binder->catalogue), TEXT_ARGUMENTS(codes->name));
     if (!read_packing(stored, weight->cols, weight)) {
-        (void)snprintf(needed, sizeof needed, "I32 [%" PRIu64 "][%" PRIu64 "] (AWQ), [%" PRIu64 "][%" PRIu64 "] or [%" PRIu64 "][%" PRIu64 "] (GPTQ)",
+        (void)snprintf(needed, sizeof needed,
+                       "I32 [%" PRIu64 "][%" PRIu64 "] (AWQ), [%" PRIu64 "][%" PRIu64 "] or [%" PRIu64 "][%" PRIu64 "] (GPTQ)",
                        weight->cols, stored->rows / 8, weight->cols / 8, stored->rows, weight->cols / 4, stored->rows);
         return bind_wrong_shape(binder, codes, needed, err);
     }

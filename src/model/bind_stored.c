@@ -67,8 +67,7 @@ const struct meta_value *stored_config(const struct binder *binder, const char *
 }
 
 enum status bind_check_method(const struct binder *binder, struct error *err) {
-    static const char *const known[] = {"fp8",  "fbgemm_fp8", "mxfp4",   "compressed-tensors", "awq",
-                                        "gptq", "modelopt",   "auto-round"};
+    static const char *const known[] = {"fp8", "fbgemm_fp8", "mxfp4", "compressed-tensors", "awq", "gptq", "modelopt", "auto-round"};
     struct text method, layout;
     if (catalogue_world(binder->catalogue) != CATALOGUE_HF || !meta_text(stored_config(binder, "quant_method"), &method))
         return STATUS_OK;
@@ -105,7 +104,8 @@ void stored_set_slice(const struct stored *stored, const struct tensor_entry *te
     CHECK(row_bytes > 0 && stored->row_step >= 1 && slice >= 0 && slice < WEIGHT_SLICES);
     CHECK(tensor->size_bytes == slice_rows * row_bytes * (stored->experts ? stored->experts : 1));
     struct weight_slice *out = &weight->slices[slice];
-    *out = (struct weight_slice){.file = tensor->file, .offset_bytes = tensor->offset_bytes, .row_bytes = row_bytes, .group_rows = group_rows};
+    *out =
+        (struct weight_slice){.file = tensor->file, .offset_bytes = tensor->offset_bytes, .row_bytes = row_bytes, .group_rows = group_rows};
     out->expert_bytes = stored->experts ? slice_rows * row_bytes : 0;
     if (stored->row_step > 1) {
         CHECK(group == 1);
@@ -158,9 +158,8 @@ static enum status bind_plain(struct binder *binder, const struct stored *stored
     const struct dtype_info *info = dtype_info(tensor->dtype);
     char needed[96], stack[32] = "";
     if (info->dtype_class == DTYPE_CLASS_INTEGER || !info->decode)
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "%s: tensor %.*s has number format %s, which this version cannot multiply%s", catalogue_path(binder->catalogue),
-                         TEXT_ARGUMENTS(tensor->name), info->name,
+        return error_set(err, STATUS_UNSUPPORTED, "%s: tensor %.*s has number format %s, which this version cannot multiply%s",
+                         catalogue_path(binder->catalogue), TEXT_ARGUMENTS(tensor->name), info->name,
                          info->dtype_class == DTYPE_CLASS_INTEGER ? ": there are no scales beside it" : "");
     if (!stored_has_shape(stored, tensor, stored->rows, weight->cols, NULL)) {
         if (stored->experts)

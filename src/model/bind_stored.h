@@ -37,6 +37,9 @@ MUST_CHECK enum status bind_stored(struct binder *binder, const struct stored *s
 /* ---- shared by bind*.c ---- */
 
 void bind_mark_used(struct binder *binder, const struct tensor_entry *tensor);
+/* Names the weight after the request's role and adds it to the plan; takes what it owns, also after an error. */
+MUST_CHECK enum status bind_add_weight(struct binder *binder, const struct bind_matrix_request *request, struct plan_weight *weight,
+                                       uint32_t *out, struct error *err);
 /* "tensor N has shape [..], but [..] is needed". */
 enum status bind_wrong_shape(const struct binder *binder, const struct tensor_entry *tensor, const char *needed, struct error *err);
 uint64_t bind_element_count(const struct tensor_entry *tensor);

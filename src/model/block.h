@@ -20,10 +20,23 @@ struct layer_context {
     uint32_t rope_half;
     uint32_t residual; /* buffer with x as it is before the block's norm */
     uint32_t kv_state; /* an earlier layer's keys and values that this one reads; PLAN_NONE: it has its own */
+    uint32_t *selection; /* sparse index: buffer with the last choice of positions, PLAN_NONE before the first */
 };
 
 /* Grouped-query attention with its norms, rotation and cache. */
 MUST_CHECK enum status block_attention(const struct layer_context *context, uint32_t in, uint32_t *out, struct error *err);
+/* Latent attention, with a sparse index if the model has one. */
+MUST_CHECK enum status block_latent_attention(const struct layer_context *context, uint32_t in, uint32_t *out, struct error *err);
+/*
+ * The positions that the layer's rows attend to: *selection, PLAN_NONE in models without an index. narrow_q: the latent that queries come
+ * from.
+ */
+MUST_CHECK enum status block_sparse_index(const struct layer_context *context, uint32_t in, uint32_t narrow_q, uint32_t *selection,
+                                          struct error *err);
+/* Linear attention: gated delta net, with its convolution, norm and output gate. */
+MUST_CHECK enum status block_linear_attention(const struct layer_context *context, uint32_t in, uint32_t *out, struct error *err);
+/* A gated short convolution in the place of attention. */
+MUST_CHECK enum status block_short_conv(const struct layer_context *context, uint32_t in, uint32_t *out, struct error *err);
 /* Feed-forward under the usual names, */
 MUST_CHECK enum status block_ffn(const struct layer_context *context, uint32_t in, uint32_t *out, struct error *err);
 /* and under others (shared experts). */
@@ -50,6 +63,17 @@ MUST_CHECK enum status block_layer_input(const struct layer_context *context, ui
 /* Shared by blocks: a step with one input, one output. */
 MUST_CHECK enum status block_norm(const struct layer_context *context, uint32_t in, uint32_t out, uint32_t weight, uint32_t bias,
                                   uint32_t vectors, uint32_t size, struct error *err);
+/* Adds an output to a product of step->in[0]: weight, bias if there is one, and a new buffer named after the role. */
+MUST_CHECK enum status block_add_output(const struct layer_context *context, struct plan_step *step, enum role role, uint32_t rows,
+                                        uint32_t *buffer, struct error *err);
+/* Rotates a buffer in place by the layer's table; heads, head_dim, offset and pairs from options. Nothing in layers that do not rotate. */
+MUST_CHECK enum status block_rope(const struct layer_context *context, const struct op *options, uint32_t buffer, struct error *err);
+/* Completes a convolution and adds it: weights, bias and state of a role. Buffers, groups, parts and silu of *step are set. */
+MUST_CHECK enum status block_convolve(const struct layer_context *context, enum role role, struct plan_step *step, struct error *err);
+/* Scales queries by position where the model does. */
+MUST_CHECK enum status block_query_temperature(const struct layer_context *context, uint32_t q, struct error *err);
+/* The output product of attention: `in` -> a new buffer of width hidden. */
+MUST_CHECK enum status block_attention_out(const struct layer_context *context, uint32_t in, uint32_t *out, struct error *err);
 /* Fills kind and numbers of an OP_GATE. */
 MUST_CHECK enum status block_gate_options(const struct layer_context *context, struct op *op, struct error *err);
 /* Head dimension of a layer, by the file, by the rows of q, or hidden / heads. */

@@ -9,6 +9,7 @@
 struct attention_shape {
     uint32_t heads, kv_heads, head_dim, v_dim;
     uint32_t q_width, k_width, v_width;
+    bool gated; /* rows of q hold each head's query and then its output gate */
 };
 
 enum status block_head_dim(const struct binder *b, uint32_t layer, uint32_t *head_dim, struct error *err) {
@@ -62,6 +63,8 @@ static enum status read_shape(const struct layer_context *c, struct attention_sh
     shape->q_width = shape->heads * shape->head_dim;
     shape->k_width = shape->kv_heads * shape->head_dim;
     shape->v_width = shape->kv_heads * shape->v_dim;
+    uint64_t q_rows = bind_rows(c->binder, ROLE_Q, c->layer), all_rows = q_rows ? 0 : bind_rows(c->binder, ROLE_QKV, c->layer);
+    shape->gated = q_rows == 2ull * shape->q_width || all_rows == 2ull * shape->q_width + shape->k_width + shape->v_width;
     return STATUS_OK;
 }
 
@@ -78,8 +81,8 @@ static enum status emit_qkv(const struct layer_context *c, const struct attentio
                             struct error *err) {
     static const enum role roles[3] = {ROLE_Q, ROLE_K, ROLE_V};
     static const char *const names[3] = {"q", "k", "v"};
-    const uint32_t widths[3] = {shape->q_width, shape->k_width, shape->v_width};
-    const uint64_t firsts[3] = {0, shape->q_width, (uint64_t)shape->q_width + shape->k_width};
+    const uint32_t widths[3] = {shape->gated ? 2 * shape->q_width : shape->q_width, shape->k_width, shape->v_width};
+    const uint64_t firsts[3] = {0, widths[0], (uint64_t)widths[0] + shape->k_width};
     bool interleaved = c->binder->arch->gguf_interleaved_qk && catalogue_world(c->binder->catalogue) == CATALOGUE_GGUF;
     struct plan_step step = plan_step_of(OP_MATMUL, (int32_t)c->layer);
     step.op.matmul.outputs = product_count(c);
@@ -123,7 +126,22 @@ enum status block_norm(const struct layer_context *c, uint32_t in, uint32_t out,
     return plan_add_step(c->binder->plan, &step, err);
 }
 
-/* Norm of q or k: per head when the weight is one head wide, else over the whole row. */
+/* Every head has a norm weight of its own, [heads][head_dim]: norms without weight, then all weights at once. */
+static enum status emit_norm_per_head(const struct layer_context *c, enum role role, uint32_t buffer, uint32_t heads, uint32_t head_dim,
+                                      struct error *err) {
+    struct plan_step step = plan_step_of(OP_SCALE_VECTOR, (int32_t)c->layer);
+    const struct bind_vector_request request = {.role = role,
+                                                .suffix = ".weight",
+                                                .layer = c->layer,
+                                                .size = (uint64_t)heads * head_dim,
+                                                .add_one = bind_norm_adds_one(c->binder)};
+    TRY(block_norm(c, buffer, buffer, PLAN_NONE, PLAN_NONE, heads, head_dim, err));
+    TRY(bind_vector(c->binder, &request, &step.constant[0], err));
+    step.out[0] = buffer;
+    return plan_add_step(c->binder->plan, &step, err);
+}
+
+/* Norm of q or k: per head when the weight is one head wide or a matrix, else over the whole row. */
 static enum status emit_qk_norm(const struct layer_context *c, enum role role, bool required, uint32_t buffer, uint32_t heads,
                                 uint32_t head_dim, struct error *err) {
     struct binder *b = c->binder;
@@ -131,12 +149,14 @@ static enum status emit_qk_norm(const struct layer_context *c, enum role role, b
     if (size == 0 && !required)
         return STATUS_OK;
     uint32_t width = heads * head_dim, weight;
+    if (heads > 1 && bind_rows(b, role, c->layer) == heads)
+        return emit_norm_per_head(c, role, buffer, heads, head_dim, err);
     bool whole = size == width && size != head_dim;
     struct bind_vector_request request = {.role = role,
                                           .suffix = ".weight",
                                           .layer = c->layer,
                                           .size = whole ? width : head_dim,
-                                          .add_one = b->arch->hf_norms_add_one && catalogue_world(b->catalogue) == CATALOGUE_HF};
+                                          .add_one = bind_norm_adds_one(b)};
     TRY(bind_vector(b, &request, &weight, err));
     return block_norm(c, buffer, buffer, weight, PLAN_NONE, whole ? 1 : heads, whole ? width : head_dim, err);
 }
@@ -208,14 +228,25 @@ static enum status emit_positions(const struct layer_context *c, const struct at
         TRY(emit_rope(c, qkv[1], shape->kv_heads, shape->head_dim, err));
     if (b->arch->qk_norm_after_rope)
         TRY(emit_qk_norms(c, shape, qkv, err));
+    if (b->arch->qk_norm_unweighted && c->rope_table != PLAN_NONE && params_u32(b->params, PARAM_QK_NORM, 0)) {
+        TRY(block_norm(c, qkv[0], qkv[0], PLAN_NONE, PLAN_NONE, shape->heads, shape->head_dim, err));
+        TRY(block_norm(c, qkv[1], qkv[1], PLAN_NONE, PLAN_NONE, shape->kv_heads, shape->head_dim, err));
+    }
+    return block_query_temperature(c, qkv[0], err);
+}
+
+enum status block_query_temperature(const struct layer_context *c, uint32_t q, struct error *err) {
+    const struct binder *b = c->binder;
     double slope = params_f64(b->params, PARAM_QUERY_TEMPERATURE, 0);
-    if (slope == 0)
+    bool still_only = b->arch->temperature_in_still_layers;
+    if (slope == 0 || (still_only && c->rope_table != PLAN_NONE))
         return STATUS_OK;
     TRY(params_need(b->params, b->catalogue, PARAM_ORIGINAL_CONTEXT, err));
     struct plan_step step = plan_step_of(OP_SCALE_BY_POSITION, (int32_t)c->layer);
     step.op.scale_by_position.slope = (float)slope;
     step.op.scale_by_position.period = params_u32(b->params, PARAM_ORIGINAL_CONTEXT, 0);
-    step.out[0] = qkv[0];
+    step.op.scale_by_position.offset = still_only ? 1 : 0;
+    step.out[0] = q;
     return plan_add_step(b->plan, &step, err);
 }
 
@@ -257,6 +288,7 @@ static enum status emit_cache_and_scores(const struct layer_context *c, const st
     step.op.attention.head_dim = shape->head_dim;
     step.op.attention.v_dim = shape->v_dim;
     step.op.attention.window = window;
+    step.op.attention.chunks = c->binder->arch->windows_are_chunks;
     step.op.attention.scale = score_scale(c, shape);
     step.op.attention.softcap = (float)params_f64(c->binder->params, PARAM_ATTENTION_SOFTCAP, 0);
     step.in[0] = qkv[0];
@@ -264,19 +296,52 @@ static enum status emit_cache_and_scores(const struct layer_context *c, const st
     return plan_add_step(plan, &step, err);
 }
 
+/* The queries (part 0) or the output gates (1) of a product that holds both. */
+static enum status emit_part(const struct layer_context *c, const struct attention_shape *shape, uint32_t both, uint32_t part, uint32_t *out,
+                             struct error *err) {
+    struct plan_step step = plan_step_of(OP_COPY_HEADS, (int32_t)c->layer);
+    step.op.copy_heads.heads = shape->heads;
+    step.op.copy_heads.size = step.op.copy_heads.out_stride = shape->head_dim;
+    step.op.copy_heads.in_offset = part * shape->head_dim;
+    step.op.copy_heads.in_stride = 2 * shape->head_dim;
+    TRY(plan_add_buffer(c->binder->plan, part ? "attn_gate" : "q", shape->q_width, out, err));
+    step.in[0] = both;
+    step.out[0] = *out;
+    return plan_add_step(c->binder->plan, &step, err);
+}
+
+static enum status emit_output_gate(const struct layer_context *c, uint32_t gate, uint32_t mixed, struct error *err) {
+    struct plan_step step = plan_step_of(OP_GATE, (int32_t)c->layer);
+    step.op.gate.gate = GATE_SIGMOID;
+    step.in[0] = gate;
+    step.in[1] = step.out[0] = mixed;
+    return plan_add_step(c->binder->plan, &step, err);
+}
+
 enum status block_attention(const struct layer_context *c, uint32_t in, uint32_t *out, struct error *err) {
     struct attention_shape shape;
-    uint32_t qkv[3], mixed;
+    uint32_t qkv[3], mixed, gate = PLAN_NONE;
     TRY(read_shape(c, &shape, err));
     TRY(emit_qkv(c, &shape, in, qkv, err));
+    if (shape.gated) {
+        uint32_t both = qkv[0];
+        TRY(emit_part(c, &shape, both, 1, &gate, err));
+        TRY(emit_part(c, &shape, both, 0, &qkv[0], err));
+    }
     TRY(emit_value_options(c, &shape, qkv, err));
     TRY(emit_positions(c, &shape, qkv, err));
     TRY(emit_cache_and_scores(c, &shape, qkv, &mixed, err));
+    if (shape.gated)
+        TRY(emit_output_gate(c, gate, mixed, err));
+    return block_attention_out(c, mixed, out, err);
+}
+
+enum status block_attention_out(const struct layer_context *c, uint32_t in, uint32_t *out, struct error *err) {
     struct plan_step step = plan_step_of(OP_MATMUL, (int32_t)c->layer);
-    struct bind_matrix_request request = {
-        .role = ROLE_ATTENTION_OUT, .layer = c->layer, .rows = c->hidden, .cols = (uint64_t)shape.heads * shape.v_dim, .fused = ROLE_COUNT};
+    const struct bind_matrix_request request = {
+        .role = ROLE_ATTENTION_OUT, .layer = c->layer, .rows = c->hidden, .cols = c->binder->plan->buffers[in].width, .fused = ROLE_COUNT};
     step.op.matmul.outputs = 1;
-    step.in[0] = mixed;
+    step.in[0] = in;
     TRY(bind_matrix(c->binder, &request, &step.weight[0], err));
     TRY(bind_bias(c->binder, &request, &step.constant[0], err));
     TRY(plan_add_buffer(c->binder->plan, "attention_out", c->hidden, out, err));

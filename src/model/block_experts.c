@@ -23,7 +23,8 @@ static enum router_score router_score(const struct binder *b) {
     default:
         break;
     }
-    if (catalogue_world(b->catalogue) == CATALOGUE_HF && meta_text(params_meta(b->params, b->catalogue, "scoring_func"), &name)) {
+    if (catalogue_world(b->catalogue) == CATALOGUE_HF && (meta_text(params_meta(b->params, b->catalogue, "scoring_func"), &name) ||
+                                                          meta_text(params_meta(b->params, b->catalogue, "score_function"), &name))) {
         if (text_is(name, "sigmoid"))
             return ROUTER_SIGMOID;
         if (text_is(name, "softmax"))
@@ -51,11 +52,11 @@ static enum status read_groups(const struct layer_context *c, uint32_t experts, 
     if (groups <= 1 || top == 0 || top == groups)
         return STATUS_OK;
     if (experts % groups != 0 || top > groups || top_k > top * (experts / groups))
-        return error_set(err, STATUS_CORRUPT, "%s: layer %u: %u of %u experts from the best %u of %u groups cannot be", catalogue_path(b->catalogue),
-                         c->layer, top_k, experts, top, groups);
+        return error_set(err, STATUS_CORRUPT, "%s: layer %u: %u of %u experts from the best %u of %u groups cannot be",
+                         catalogue_path(b->catalogue), c->layer, top_k, experts, top, groups);
     op->router.groups = groups;
     op->router.top_groups = top;
-    op->router.group_score_count = b->arch->router_group_members ? b->arch->router_group_members : 2;
+    op->router.group_score_count = op->router.score == ROUTER_SOFTMAX ? 1 : 2; /* deepseek_v2: the best member; later: the best two */
     return STATUS_OK;
 }
 
@@ -112,7 +113,7 @@ static enum status emit_experts(const struct layer_context *c, uint32_t in, uint
                                 uint32_t *out, struct error *err) {
     struct binder *b = c->binder;
     struct plan_step step = plan_step_of(OP_EXPERTS, (int32_t)c->layer), gate = plan_step_of(OP_GATE, (int32_t)c->layer);
-    uint32_t width;
+    uint32_t width = 0;
     TRY(read_expert_width(c, &width, err));
     TRY(block_gate_options(c, &gate.op, err));
     TRY(plan_add_buffer(b->plan, "experts_out", c->hidden, out, err));
@@ -177,14 +178,32 @@ static enum status emit_shared(const struct layer_context *c, uint32_t in, uint3
     return plan_add_step(b->plan, &add, err);
 }
 
+/* The weight goes into the experts' input; they are then added with weight 1. */
+static enum status emit_take_weight(const struct layer_context *c, uint32_t in, uint32_t *routing, uint32_t *scaled, struct error *err) {
+    struct plan_step step = plan_step_of(OP_TAKE_WEIGHT, (int32_t)c->layer);
+    step.in[0] = in;
+    step.in[1] = *routing;
+    TRY(plan_add_buffer(c->binder->plan, "expert_in", c->hidden, scaled, err));
+    TRY(plan_add_buffer(c->binder->plan, "routing_one", 2, routing, err));
+    step.out[0] = *scaled;
+    step.out[1] = *routing;
+    return plan_add_step(c->binder->plan, &step, err);
+}
+
 enum status block_experts_routed(const struct layer_context *c, uint32_t router_in, uint32_t in, uint32_t *out, struct error *err) {
     struct binder *b = c->binder;
     uint32_t experts = params_u32(b->params, PARAM_EXPERTS, 0), top_k = params_u32(b->params, PARAM_TOP_K, c->layer), routing;
     if (top_k == 0 || top_k > experts)
-        return error_set(err, STATUS_CORRUPT, "%s: layer %u: %u of %u experts for each token", catalogue_path(b->catalogue), c->layer, top_k,
-                         experts);
+        return error_set(err, STATUS_CORRUPT, "%s: layer %u: %u of %u experts for each token", catalogue_path(b->catalogue), c->layer,
+                         top_k, experts);
     TRY(emit_router(c, router_in, experts, top_k, &routing, err));
-    TRY(emit_experts(c, in, routing, experts, top_k, out, err));
+    if (b->arch->router_scales_input && top_k != 1)
+        return error_set(err, STATUS_UNSUPPORTED, "%s: layer %u: experts that read scaled inputs are supported one a token, not %u",
+                         catalogue_path(b->catalogue), c->layer, top_k);
+    uint32_t expert_in = in;
+    if (b->arch->router_scales_input)
+        TRY(emit_take_weight(c, in, &routing, &expert_in, err));
+    TRY(emit_experts(c, expert_in, routing, experts, top_k, out, err));
     return emit_shared(c, in, *out, err);
 }
 

@@ -35,7 +35,7 @@ static enum status bind_outputs(const struct layer_context *c, const struct bind
 
 enum status block_ffn_named(const struct layer_context *c, const struct ffn_roles *roles, uint32_t in, uint32_t *out, struct error *err) {
     struct plan *plan = c->binder->plan;
-    uint32_t width, gate = PLAN_NONE, up;
+    uint32_t width = 0, gate, up;
     bool both, gateless = c->binder->arch->gateless;
     TRY(read_width(c, roles, &both, &width, err));
     enum role fused = both ? roles->up : roles->gate_up;

@@ -13,7 +13,7 @@ static bool listed_window(const struct binder *b, uint32_t layer, bool *window) 
     const struct meta_value *types = hf(b) ? meta_of(b, "layer_types") : NULL;
     struct text type;
     if (types && types->type == META_ARRAY && meta_array_text(types, layer, &type)) {
-        *window = text_is(type, "sliding_attention");
+        *window = text_is(type, "sliding_attention") || text_is(type, "chunked_attention");
         return true;
     }
     const struct meta_value *flags = meta_of(b, hf(b) ? hf_flags[0] : "attention.sliding_window_pattern");
@@ -63,8 +63,16 @@ bool layer_has_experts(const struct binder *b, uint32_t layer) {
     return !dense && experts_by_rule(b, layer);
 }
 
+enum layer_mixer layer_mixer(const struct binder *b, uint32_t layer) {
+    if (bind_rows(b, ROLE_DELTA_OUT, layer) > 0 || bind_vector_size(b, ROLE_DELTA_RATE, layer, ".weight") > 0)
+        return MIXER_LINEAR_ATTENTION;
+    return bind_rows(b, ROLE_CONV_IN, layer) > 0 || bind_rows(b, ROLE_CONV_OUT, layer) > 0 ? MIXER_SHORT_CONV : MIXER_ATTENTION;
+}
+
 bool layer_rotates(const struct binder *b, uint32_t layer) {
     bool flag;
+    if (layer_mixer(b, layer) != MIXER_ATTENTION)
+        return false;
     const struct meta_value *list = hf(b) ? meta_of(b, "no_rope_layers") : NULL; /* 1: rotates, in spite of the name */
     if (b->arch->rope_free_period > 0 && list && list->type == META_ARRAY && meta_array_bool(list, layer, &flag))
         return flag;

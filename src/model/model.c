@@ -24,6 +24,16 @@ static enum status build(struct model *model, const struct file_set *files, stru
     return status;
 }
 
+/* Flags that would make another network than the family's blocks compute. */
+static enum status refuse_flags(const struct model *model, struct error *err) {
+    bool flag;
+    for (const char *const *key = model->arch->hf_refused; key && *key; key++)
+        if (catalogue_world(model->catalogue) == CATALOGUE_HF && meta_bool(params_meta(&model->params, model->catalogue, *key), &flag) && flag)
+            return error_set(err, STATUS_UNSUPPORTED, "%s: config.json sets %s, a variant of %s that is not supported",
+                             catalogue_path(model->catalogue), *key, model->arch->name);
+    return STATUS_OK;
+}
+
 enum status model_open(const char *path, struct file_set *files, struct model **out, struct error *err) {
     char prefix[64];
     *out = NULL;
@@ -35,6 +45,8 @@ enum status model_open(const char *path, struct file_set *files, struct model **
         status = arch_find(model->catalogue, &model->arch, prefix, sizeof prefix, err);
     if (status == STATUS_OK)
         status = params_read(&model->params, model->catalogue, prefix, model->arch->params, err);
+    if (status == STATUS_OK)
+        status = refuse_flags(model, err);
     if (status == STATUS_OK)
         status = build(model, files, err);
     if (status != STATUS_OK) {

@@ -43,7 +43,8 @@ static const struct param_rule rules[PARAM_COUNT] = {
     [PARAM_KV_HEADS] = {"kv_heads", "attention.head_count_kv", {"num_key_value_heads"}, true, INT_RULE(0, 4096)},
     [PARAM_HEAD_DIM] = {"head_dim", "attention.key_length", {"head_dim"}, INT_RULE(1, 8192)},
     [PARAM_V_HEAD_DIM] = {"v_head_dim", "attention.value_length", {"v_head_dim"}, INT_RULE(1, 8192)},
-    [PARAM_WINDOW] = {"window", "attention.sliding_window", {"sliding_window", "sliding_window_size"}, INT_RULE(0, 1 << 30)},
+    [PARAM_WINDOW] = {"window", "attention.sliding_window", {"sliding_window"}, INT_RULE(0, 1 << 30)},
+    [PARAM_WINDOW_BEFORE] = {"window_before", NULL, {"sliding_window_size"}, INT_RULE(0, 1 << 30)},
     [PARAM_ROPE_DIM] = {"rope_dim", "rope.dimension_count", {"rotary_dim"}, INT_RULE(0, 8192)},
     [PARAM_FFN_HIDDEN] = {"ffn_hidden", "feed_forward_length", {"intermediate_size"}, true, INT_RULE(0, 1 << 24)},
     [PARAM_EXPERTS] = {"experts",
@@ -96,11 +97,32 @@ static const struct param_rule rules[PARAM_COUNT] = {
                                 {"rope_parameters/original_max_position_embeddings", "rope_scaling/original_max_position_embeddings",
                                  "original_max_position_embeddings"},
                                 INT_RULE(1, 1 << 30)},
+    [PARAM_QK_NORM] = {"qk_norm", NULL, {"use_qk_norm"}, INT_RULE(0, 1), INITIAL(1)},
     [PARAM_ROUTER_SCORE] = {"router_score", "expert_gating_func", {NULL}, INT_RULE(0, 16), INITIAL(0)},
     [PARAM_GATE_ALPHA] = {"gate_alpha", NULL, {"swiglu_alpha"}, REAL_RULE(-1e3, 1e3), INITIAL(1.702)},
     [PARAM_GATE_LIMIT] = {"gate_limit", NULL, {"swiglu_limit"}, REAL_RULE(0, 1e6), INITIAL(7)},
     [PARAM_LAYER_INPUT] =
         {"layer_input", "embedding_length_per_layer_input", {"hidden_size_per_layer_input"}, INT_RULE(0, 1 << 16), INITIAL(0)},
+    [PARAM_KV_LATENT] = {"kv_latent", "attention.kv_lora_rank", {"kv_lora_rank"}, INT_RULE(1, 1 << 16)},
+    [PARAM_NOPE_DIM] = {"nope_dim", NULL, {"qk_nope_head_dim"}, INT_RULE(1, 8192)},
+    [PARAM_LATENT_HEAD_DIM] = {"latent_head_dim", "attention.key_length_mla", {NULL}, INT_RULE(1, 8192)},
+    [PARAM_LATENT_V_DIM] = {"latent_v_dim", "attention.value_length_mla", {NULL}, INT_RULE(1, 8192)},
+    [PARAM_YARN_FACTOR] =
+        {"yarn_factor", "rope.scaling.factor", {"rope_parameters/factor", "rope_scaling/factor"}, REAL_RULE(0, 1e6), INITIAL(1)},
+    [PARAM_YARN_SCORE_SCALE] = {"yarn_score_scale",
+                                NULL,
+                                {"rope_parameters/mscale_all_dim", "rope_scaling/mscale_all_dim"},
+                                REAL_RULE(-1e3, 1e3),
+                                INITIAL(0)},
+    [PARAM_YARN_LOG_MULTIPLIER] =
+        {"yarn_log_multiplier", "rope.scaling.yarn_log_multiplier", {NULL}, REAL_RULE(-1e3, 1e3), INITIAL(0)},
+    [PARAM_INDEX_HEADS] = {"index_heads", "attention.indexer.head_count", {"index_n_heads"}, INT_RULE(1, 4096)},
+    [PARAM_INDEX_DIM] = {"index_dim", "attention.indexer.key_length", {"index_head_dim"}, INT_RULE(1, 8192)},
+    [PARAM_INDEX_TOP_K] = {"index_top_k", "attention.indexer.top_k", {"index_topk"}, INT_RULE(1, 1 << 20)},
+    [PARAM_INDEX_ROPE_PAIRS] = {"index_rope_pairs", NULL, {"indexer_rope_interleave"}, INT_RULE(0, 1), INITIAL(0)},
+    [PARAM_DELTA_HEADS] = {"delta_heads", "ssm.time_step_rank", {"linear_num_value_heads"}, INT_RULE(1, 4096)},
+    [PARAM_DELTA_KEY_HEADS] = {"delta_key_heads", "ssm.group_count", {"linear_num_key_heads"}, INT_RULE(1, 4096)},
+    [PARAM_DELTA_KEY_DIM] = {"delta_key_dim", "ssm.state_size", {"linear_key_head_dim"}, INT_RULE(1, 8192)},
     [PARAM_TIED] = {"tied", NULL, {"tie_word_embeddings"}, INT_RULE(0, 1)},
 };
 
@@ -224,6 +246,8 @@ enum status params_read(struct params *params, const struct catalogue *catalogue
                 override = o;
         TRY(read_param(params, catalogue, p, override, err));
     }
+    if (!params->present[PARAM_WINDOW] && params_f64(params, PARAM_WINDOW_BEFORE, 0) > 0)
+        TRY(store_one(params, PARAM_WINDOW, params_f64(params, PARAM_WINDOW_BEFORE, 0) + 1, err));
     TRY(params_need(params, catalogue, PARAM_LAYERS, err));
     TRY(params_need(params, catalogue, PARAM_HIDDEN, err));
     TRY(params_need(params, catalogue, PARAM_HEADS, err));

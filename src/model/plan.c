@@ -89,7 +89,8 @@ uint64_t plan_weight_bytes(const struct plan_weight *weight) {
     for (int i = 0; i < WEIGHT_SLICES; i++) {
         uint64_t from, rows;
         plan_slice_rows(weight, i, 0, weight->rows, &from, &rows);
-        bytes += weight->slices[i].region_bytes ? weight->slices[i].region_bytes / weight->region_weights : weight->slices[i].row_bytes * rows;
+        uint64_t region = weight->slices[i].region_bytes;
+        bytes += region ? region / weight->region_weights : weight->slices[i].row_bytes * rows;
     }
     return bytes;
 }

@@ -46,6 +46,9 @@ struct plan_weight {  /* [rows][cols], or `experts` of them */
     uint32_t group_row_offset; /* row 0's place inside its group of slice rows */
     uint32_t col_bytes;      /* from one element of a row to the next when the file holds the matrix transposed; 0: side by side */
     uint32_t region_weights; /* how many weights share the region */
+    /* Rows that do not lie together (one half of a matrix for each head): runs of run_rows, run_step apart, from row run_first of the
+     * slices on. run_rows 0: they lie together, row 0 is the slices' first. */
+    uint32_t run_rows, run_step, run_first;
     float tensor_scale;
     uint32_t experts;         /* 0: a plain matrix */
     uint64_t *expert_offsets; /* [experts][WEIGHT_SLICES][2] {file, offset} when every expert is a tensor of its own; owned; NULL: stacked */
@@ -68,7 +71,7 @@ struct plan_step {
     uint32_t weight[OP_WEIGHTS_MAX], constant[OP_WEIGHTS_MAX]; /* or PLAN_NONE */
 };
 
-enum state_kind { STATE_KV };
+enum state_kind { STATE_KV, STATE_RECURRENT };
 
 struct plan_state {
     enum state_kind kind;
@@ -76,6 +79,7 @@ struct plan_state {
     uint32_t kv_heads, head_dim, v_dim; /* v_dim 0: keys alone */
     uint32_t window; /* 0: keeps everything */
     bool values_in_keys; /* a value is the first v_dim elements of its key, and is not stored again */
+    uint64_t floats;     /* RECURRENT: of one copy; the fields above are those of KV */
 };
 
 struct plan_constant {

@@ -19,6 +19,7 @@ struct build {
     uint32_t layer_inputs; /* buffer with the per-layer embeddings, PLAN_NONE: the model has none */
     uint32_t kv_states[2]; /* last layer with keys and values of its own, of full and window layers */
     uint32_t tables[2], halves[2]; /* rope tables of full and window layers, PLAN_NONE until needed */
+    uint32_t selection;            /* the last choice of a sparse index */
 };
 
 static bool hf(const struct build *b) { return catalogue_world(b->binder->catalogue) == CATALOGUE_HF; }
@@ -53,7 +54,10 @@ static enum status rope_table_for(struct build *b, uint32_t layer, bool window, 
                                    .unrounded_context = arch->gguf_yarn_unrounded_context,
                                    .scale_window_layers = arch->scale_window_rope};
     struct rope_spec rope;
-    TRY(block_head_dim(b->binder, layer, &request.head_dim, err));
+    if (params_has(b->binder->params, PARAM_KV_LATENT)) /* heads have a part of their own that is rotated */
+        request.head_dim = params_u32(b->binder->params, PARAM_ROPE_DIM, layer);
+    else
+        TRY(block_head_dim(b->binder, layer, &request.head_dim, err));
     TRY(read_divisors(b, &request, err));
     TRY(rope_read(b->binder->params, b->binder->catalogue, &request, &rope, err));
     struct plan_step step = plan_step_of(OP_ROPE_TABLE, -1);
@@ -97,7 +101,7 @@ static enum status emit_named_norm(struct build *b, const struct layer_context *
                                    struct error *err) {
     uint32_t weight, bias;
     struct bind_vector_request request = {
-        .role = role, .suffix = ".weight", .layer = c->layer, .size = b->hidden, .add_one = b->binder->arch->hf_norms_add_one && hf(b)};
+        .role = role, .suffix = ".weight", .layer = c->layer, .size = b->hidden, .add_one = bind_norm_adds_one(b->binder)};
     TRY(bind_vector(b->binder, &request, &weight, err));
     request.suffix = ".bias", request.optional = true, request.add_one = false;
     TRY(bind_vector(b->binder, &request, &bias, err));
@@ -163,6 +167,13 @@ static block_function *ffn_of(const struct build *b, uint32_t layer) {
     return b->binder->arch->experts_beside_ffn ? block_ffn_and_experts : block_experts;
 }
 
+static block_function *mixer_of(const struct build *b, uint32_t layer) {
+    enum layer_mixer mixer = layer_mixer(b->binder, layer);
+    if (mixer != MIXER_ATTENTION)
+        return mixer == MIXER_LINEAR_ATTENTION ? block_linear_attention : block_short_conv;
+    return params_has(b->binder->params, PARAM_KV_LATENT) ? block_latent_attention : block_attention;
+}
+
 static enum status emit_layer(struct build *b, uint32_t layer, struct error *err) {
     const struct params *params = b->binder->params;
     bool window = layer_has_window(b->binder, layer), rotates = layer_rotates(b->binder, layer);
@@ -177,17 +188,18 @@ static enum status emit_layer(struct build *b, uint32_t layer, struct error *err
                                     .rope_table = rotates ? b->tables[window] : PLAN_NONE,
                                     .rope_half = b->halves[window],
                                     .residual = b->residual,
-                                    .kv_state = shares ? b->kv_states[window] : PLAN_NONE};
+                                    .kv_state = shares ? b->kv_states[window] : PLAN_NONE,
+                                    .selection = &b->selection};
     if (shares && context.kv_state == PLAN_NONE)
         return error_set(err, STATUS_CORRUPT, "%s: layer %u reads the keys of an earlier %s layer, but there is none",
                          catalogue_path(b->binder->catalogue), layer, window ? "window" : "full");
     if (b->binder->arch->parallel_blocks) {
-        TRY(emit_parallel(b, &context, block_attention, ffn_of(b, layer), err));
+        TRY(emit_parallel(b, &context, mixer_of(b, layer), ffn_of(b, layer), err));
     } else {
-        TRY(emit_sublayer(b, &context, ROLE_ATTENTION_NORM, ROLE_ATTENTION_POST_NORM, block_attention, err));
+        TRY(emit_sublayer(b, &context, ROLE_ATTENTION_NORM, ROLE_ATTENTION_POST_NORM, mixer_of(b, layer), err));
         TRY(emit_sublayer(b, &context, ROLE_FFN_NORM, ROLE_FFN_POST_NORM, ffn_of(b, layer), err));
     }
-    if (b->plan->state_count > states)
+    if (b->plan->state_count > states && b->plan->states[states].kind == STATE_KV)
         b->kv_states[window] = states;
     return emit_layer_end(b, &context, err);
 }
@@ -252,6 +264,7 @@ enum status plan_build(struct binder *binder, struct error *err) {
         .tables = {PLAN_NONE, PLAN_NONE},
         .kv_states = {PLAN_NONE, PLAN_NONE},
         .layer_inputs = PLAN_NONE,
+        .selection = PLAN_NONE,
         .hidden = params_u32(binder->params, PARAM_HIDDEN, 0),
     };
     TRY(find_vocab(&b, err));

@@ -35,6 +35,32 @@ enum role {
     ROLE_Q_NORM,
     ROLE_K_NORM,
     ROLE_SINKS,
+    ROLE_Q_A, /* latent attention: q through a narrow vector, */
+    ROLE_Q_A_NORM,
+    ROLE_Q_B,
+    ROLE_KV_A, /* the latent that keys and values are made of, and the rotated part of the key, */
+    ROLE_KV_A_NORM,
+    ROLE_KV_B, /* keys and values of all heads from the latent, or its two halves: */
+    ROLE_K_B,  /* [heads][latent][key], transposed */
+    ROLE_V_B,  /* [heads][value][latent] */
+    ROLE_INDEX_Q, /* sparse index */
+    ROLE_INDEX_K,
+    ROLE_INDEX_K_NORM,
+    ROLE_INDEX_WEIGHTS,
+    ROLE_DELTA_QKV, /* gated delta net: inputs of the convolution, */
+    ROLE_DELTA_Z,   /* output gate, */
+    ROLE_DELTA_QKVZ, /* both, key head by key head; */
+    ROLE_DELTA_B,    /* how much is stored, how fast it fades, */
+    ROLE_DELTA_A,
+    ROLE_DELTA_BA, /* both, key head by key head; */
+    ROLE_DELTA_CONV,
+    ROLE_DELTA_RATE, /* [heads]: GGUF: -exp(what config.json's world holds) */
+    ROLE_DELTA_RATE_BIAS,
+    ROLE_DELTA_NORM,
+    ROLE_DELTA_OUT,
+    ROLE_CONV_IN, /* short convolution in the place of attention: two gates and x, */
+    ROLE_CONV,
+    ROLE_CONV_OUT,
     ROLE_FFN_NORM,
     ROLE_FFN_POST_NORM,
     ROLE_FFN_GATE,

@@ -11,7 +11,9 @@
 #include "base/memory.h"
 #include "base/math_f64.h"
 
-#define ROPE_HALF_MAX 512 /* pairs of a head with lists of divisors */
+#define ROPE_HALF_MAX 512        /* pairs of a head with lists of divisors */
+#define ROPE_FREQUENCY_MAX 255.0 /* of a turn per position: one or less in every model; math_sin_f64 knows angles below 2^40 */
+#define ROPE_STRETCH_MAX 1e6     /* of the context */
 
 static const double pi = 3.14159265358979323846;
 
@@ -290,6 +292,17 @@ static enum status divide(const struct rope_scope *scope, const struct rope_requ
     return STATUS_OK;
 }
 
+/* Scaling factors and divisors come from files: the angles of all 2^32 positions must stay where sine and cosine are right. */
+static enum status check_frequencies(const struct rope_scope *scope, const struct rope_spec *rope, struct error *err) {
+    uint32_t count = rope->long_context > 0 ? 2 * rope->half : rope->half;
+    bool good = isfinite(rope->magnitude) && rope->ntk_factor <= ROPE_STRETCH_MAX;
+    for (uint32_t i = 0; good && i < count; i++)
+        good = fabs(rope->inverse_frequencies[i]) <= ROPE_FREQUENCY_MAX;
+    return good ? STATUS_OK
+                : error_set(err, STATUS_CORRUPT, "%s: rope scaling gives frequencies that cannot be: a factor or divisor is damaged",
+                            catalogue_path(scope->catalogue));
+}
+
 enum status rope_read(const struct params *params, const struct catalogue *catalogue, const struct rope_request *request,
                       struct rope_spec *out, struct error *err) {
     struct rope_scope scope = {.params = params, .catalogue = catalogue};
@@ -320,6 +333,8 @@ enum status rope_read(const struct params *params, const struct catalogue *catal
         status = apply_scaling(&scope, request, theta, out, err);
     if (status == STATUS_OK)
         status = divide(&scope, request, out, err);
+    if (status == STATUS_OK)
+        status = check_frequencies(&scope, out, err);
     if (status != STATUS_OK) {
         memory_free(out->inverse_frequencies);
         out->inverse_frequencies = NULL;

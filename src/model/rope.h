@@ -19,7 +19,7 @@
 
 struct rope_spec {
     uint32_t half;               /* rotated pairs of a head */
-    double *inverse_frequencies; /* [half], with long_context [2][half]: the second set is for longer contexts; owned by whoever filled it */
+    double *inverse_frequencies; /* [half], with long_context [2][half]; owned by whoever filled it */
     float magnitude;             /* multiplies cos and sin: YaRN's attention factor, else 1 */
     uint32_t long_context;       /* contexts longer than this take the second set; 0: there is none */
     uint32_t ntk_context;        /* dynamic: contexts longer than this stretch the base; 0: none does */

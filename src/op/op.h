@@ -36,11 +36,16 @@ enum op_kind {
     OP_ADD,        /* in: x  out: y            y += x */
     OP_SCALE,      /* out: x                   x *= factor */
     OP_ADD_GATED,     /* in: x g  out: y          y = fma(x, sigmoid(g0), y), one g for a row (gate of a shared expert) */
+    OP_TAKE_WEIGHT,   /* in: x r  out: y q        y = x times the row's first routing weight; q = routing with weight 1; top_k 1 */
     OP_SCALE_BY_POSITION, /* out: x               x *= 1 + slope ln(1 + floor((position + offset) / period)) */
     OP_SCALE_VECTOR, /* out: x                  x *= constant 0, element by element */
     OP_SOFTCAP,      /* out: x                   x = cap tanh(x / cap) */
-    OP_ROUTER,       /* in: l  out: r            r = [top_k ids as u32 bits][top_k weights]; constant 0: bias, 1: scale per expert, or none */
-    OP_EXPERTS,      /* in: x r out: y           weights 0 gate, 1 up, 2 down (work list), constants their biases [experts][rows]; y is set */
+    OP_ROUTER,       /* in: l  out: r            r = [top_k ids as u32 bits][top_k weights]; constants: bias, scale per expert, or none */
+    OP_EXPERTS,      /* in: x r out: y           weights gate, up, down (work list), constants their biases [experts][rows]; y is set */
+    OP_MULTIPLY,     /* in: x  out: y            y *= x */
+    OP_SHORT_CONV,   /* in: x  out: y            each channel over the row and the positions before it; constant 0: [kernel][channels], oldest first,
+                        1: bias or none; `state` keeps the last kernel - 1 inputs */
+    OP_DELTA_RULE,   /* in: x b a  out: y        x holds q, k, v of all heads; constant 0: decay rate of each head, 1: what is added to a */
     OP_SELECT_ROWS,  /* in: x  out: y            keeps the rows that want logits; later ops run on those only */
     OP_KIND_COUNT,
 };
@@ -48,10 +53,11 @@ enum op_kind {
 /* "matmul": for plans, timings and messages. Never NULL. */
 const char *op_kind_name(enum op_kind kind);
 
-enum norm_kind { NORM_RMS, NORM_LAYER };
+enum norm_kind { NORM_RMS, NORM_LAYER, NORM_L2 /* by the sum of squares, no weight */ };
 
 #define OP_BUFFERS_MAX 4
 #define OP_WEIGHTS_MAX 4
+#define OP_KERNEL_MAX 16 /* positions that a short convolution sees; kernel.h has the same limit */
 
 struct op {
     enum op_kind kind;
@@ -85,6 +91,7 @@ struct op {
         struct {
             uint32_t state, heads, kv_heads, head_dim, v_dim;
             uint32_t window; /* 0: all earlier positions */
+            bool chunks;     /* positions fall into chunks of `window`; a row sees its own chunk up to itself */
             float scale, softcap;
             bool values_in_keys; /* a value is the first v_dim elements of its key */
         } attention;
@@ -114,6 +121,21 @@ struct op {
         struct {
             float cap;
         } softcap;
+        struct {
+            uint32_t state, kernel, channels;
+            /* x is `groups` groups, group_stride apart, each beginning with parts[0] + parts[1] + parts[2] channels; y, the constants and
+             * the state hold part 0 of all groups, then part 1, then part 2 */
+            uint32_t groups, group_stride, parts[3];
+            bool silu;
+        } short_conv;
+        struct {
+            uint32_t state, heads, key_heads, key_dim, value_dim;
+            uint32_t q_offset, k_offset, v_offset; /* in x: [key_heads][key_dim] twice, [heads][value_dim] */
+            bool tiled;                            /* head h reads key head h % key_heads; else h / (heads / key_heads) */
+            /* b and a of head h lie at offset + h / gate_group * gate_stride + h % gate_group */
+            uint32_t gate_group, gate_stride, b_offset, a_offset;
+            float scale; /* multiplies the output */
+        } delta_rule;
         struct {
             uint32_t experts, top_k;
             enum router_score score;
@@ -154,6 +176,12 @@ struct kv_view {
     uint32_t tile_count;
 };
 
+/* What one sequence's recurrent layer keeps: the copy that earlier passes left, which is only read, and the one that this pass leaves. At
+ * position 0 the former is not read either: the state begins with zeros. */
+struct recurrent_view {
+    float *before, *after;
+};
+
 /* One expert of an experts call: which rows it serves and where its outputs go. */
 struct expert_work {
     uint32_t expert;
@@ -175,6 +203,7 @@ struct op_call {
     const double *inverse_frequencies; /* ROPE_TABLE: [half] */
     float rope_magnitude;              /* ROPE_TABLE: multiplies cos and sin */
     const struct kv_view *kv;          /* KV_WRITE, ATTENTION, INDEX: by sequence */
+    const struct recurrent_view *recurrent; /* SHORT_CONV, DELTA_RULE: by sequence. A sequence's rows stand side by side */
     const uint32_t *selected;          /* SELECT_ROWS: [rows] row numbers of the input. EMBED: [rows] rows of the table */
     bool same_input;                   /* MATMUL, HEAD_MATMUL: in[0] holds what it held in the call before this one */
     /* EXPERTS: done in parts, each call brings the experts that are in memory */

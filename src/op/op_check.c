@@ -77,6 +77,26 @@ static void check_copy_heads(const struct op *op, const struct op_call *call) {
     CHECK((size_t)op->copy_heads.heads * op->copy_heads.out_stride <= call->out_width[0]);
 }
 
+static void check_short_conv(const struct op *op, const struct op_call *call) {
+    size_t group = (size_t)op->short_conv.parts[0] + op->short_conv.parts[1] + op->short_conv.parts[2];
+    CHECK(call->in[0] && call->out[0] && call->in[0] != call->out[0] && call->recurrent && call->row && call->constant[0]);
+    CHECK(op->short_conv.kernel >= 1 && op->short_conv.kernel <= OP_KERNEL_MAX && group <= op->short_conv.group_stride);
+    CHECK(call->in_width[0] == (size_t)op->short_conv.groups * op->short_conv.group_stride);
+    CHECK(op->short_conv.channels == op->short_conv.groups * group && call->out_width[0] == op->short_conv.channels);
+}
+
+static void check_delta_rule(const struct op *op, const struct op_call *call) {
+    size_t keys = (size_t)op->delta_rule.key_heads * op->delta_rule.key_dim, values = (size_t)op->delta_rule.heads * op->delta_rule.value_dim;
+    CHECK(call->in[0] && call->in[1] && call->in[2] && call->out[0] && call->out[0] != call->in[0] && call->recurrent && call->row);
+    CHECK(op->delta_rule.q_offset + keys <= call->in_width[0] && op->delta_rule.k_offset + keys <= call->in_width[0]);
+    CHECK(op->delta_rule.v_offset + values <= call->in_width[0] && call->out_width[0] == values);
+    CHECK(op->delta_rule.key_heads > 0 && op->delta_rule.heads % op->delta_rule.key_heads == 0);
+    CHECK(op->delta_rule.gate_group > 0 && op->delta_rule.heads % op->delta_rule.gate_group == 0);
+    size_t last = (op->delta_rule.heads / op->delta_rule.gate_group - 1) * (size_t)op->delta_rule.gate_stride + op->delta_rule.gate_group;
+    CHECK(op->delta_rule.b_offset + last <= call->in_width[1] && op->delta_rule.a_offset + last <= call->in_width[2]);
+    CHECK(call->constant[0] && call->constant[1]);
+}
+
 void op_check(const struct op *op, const struct op_call *call) {
     CHECK(call->rows > 0 || op->kind == OP_SELECT_ROWS);
     switch (op->kind) {
@@ -111,10 +131,21 @@ void op_check(const struct op *op, const struct op_call *call) {
     case OP_ADD_GATED:
         CHECK(call->in[0] && call->in[1] && call->out[0] && call->in_width[0] == call->out_width[0] && call->in_width[1] == 1);
         break;
+    case OP_TAKE_WEIGHT:
+        CHECK(call->in[0] && call->in[1] && call->out[0] && call->out[1] && call->in_width[0] == call->out_width[0]);
+        CHECK(call->in_width[1] == 2 && call->out_width[1] == 2);
+        break;
     case OP_SCALE_BY_POSITION:
         CHECK(call->out[0] && call->row && op->scale_by_position.period > 0);
         break;
+    case OP_SHORT_CONV:
+        check_short_conv(op, call);
+        break;
+    case OP_DELTA_RULE:
+        check_delta_rule(op, call);
+        break;
     case OP_ADD:
+    case OP_MULTIPLY:
         CHECK(call->in[0] && call->out[0] && call->in_width[0] == call->out_width[0]);
         break;
     case OP_ROUTER:

@@ -21,11 +21,15 @@ const char *op_kind_name(enum op_kind kind) {
         [OP_ADD] = "add",
         [OP_SCALE] = "scale",
         [OP_ADD_GATED] = "add_gated",
+        [OP_TAKE_WEIGHT] = "take_weight",
         [OP_SCALE_BY_POSITION] = "scale_by_position",
         [OP_SCALE_VECTOR] = "scale_vector",
         [OP_SOFTCAP] = "softcap",
         [OP_ROUTER] = "router",
         [OP_EXPERTS] = "experts",
+        [OP_MULTIPLY] = "multiply",
+        [OP_SHORT_CONV] = "short_conv",
+        [OP_DELTA_RULE] = "delta_rule",
         [OP_SELECT_ROWS] = "select_rows",
     };
     CHECK(kind < OP_KIND_COUNT && names[kind]);

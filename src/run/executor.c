@@ -28,10 +28,15 @@ static void limit_step(struct backend_limits *limits, const struct plan *plan, c
         if (step->weight[w] != PLAN_NONE) {
             const struct plan_weight *weight = &plan->weights[step->weight[w]];
             enum weight_use use = !experts ? WEIGHT_IN_MATMUL : w == 2 ? WEIGHT_OF_EXPERT_DOWN : WEIGHT_OF_EXPERT_INPUT;
-            backend_limits_add_weight(limits, use, weight->format, weight->group_cols, weight->cols);
+            if (op->kind == OP_HEAD_MATMUL)
+                backend_limits_add_heads(limits, op, weight->format, weight->group_cols);
+            else
+                backend_limits_add_weight(limits, use, weight->format, weight->group_cols, weight->cols);
         }
     size_t group = op->kind == OP_ATTENTION ? op->attention.heads / op->attention.kv_heads : 0;
     size_t v_dim = op->kind == OP_ATTENTION ? op->attention.v_dim : 0, head = op->kind == OP_UNPERMUTE ? op->unpermute.head_dim : 0;
+    limits->index = limits->index || op->kind == OP_INDEX;
+    limits->recurrent = limits->recurrent || op->kind == OP_SHORT_CONV || op->kind == OP_DELTA_RULE;
     limits->attention_group = group > limits->attention_group ? group : limits->attention_group;
     limits->attention_v_dim = v_dim > limits->attention_v_dim ? v_dim : limits->attention_v_dim;
     limits->attention_head_dim = head > limits->attention_head_dim ? head : limits->attention_head_dim;
@@ -170,6 +175,10 @@ static void resolve_state(const struct executor *x, const struct plan_step *step
         call->kv = kv_cache_views(x->options.kv, op->attention.state);
     else if (op->kind == OP_INDEX)
         call->kv = kv_cache_views(x->options.kv, op->index.state);
+    else if (op->kind == OP_SHORT_CONV)
+        call->recurrent = recurrent_state_views(x->options.recurrent, op->short_conv.state);
+    else if (op->kind == OP_DELTA_RULE)
+        call->recurrent = recurrent_state_views(x->options.recurrent, op->delta_rule.state);
     else if (op->kind == OP_ROPE_TABLE) {
         const struct rope_spec *rope = &x->options.plan->ropes[op->rope_table.rope];
         call->inverse_frequencies = x->frequencies[op->rope_table.rope];
@@ -234,6 +243,7 @@ enum status executor_run(struct executor *x, const struct row *rows, uint32_t co
     const struct plan *plan = x->options.plan;
     uint64_t start = clock_now_ns();
     TRY(take_rows(x, rows, count, err));
+    recurrent_state_begin(x->options.recurrent, x->rows, count);
     enum status status = STATUS_OK;
     for (uint32_t s = 0; s < plan->step_count && status == STATUS_OK; s++) {
         if (executor_cancelled(x))
@@ -244,14 +254,20 @@ enum status executor_run(struct executor *x, const struct row *rows, uint32_t co
             status = error_prefix(err, "layer %d, %s", plan->steps[s].layer, op_kind_name(plan->steps[s].op.kind));
         store_poll(x->options.store);
     }
-    if (status != STATUS_OK)
+    if (status == STATUS_OK)
+        recurrent_state_commit(x->options.recurrent, x->rows, count);
+    else
         store_reset(x->options.store);
-    else if (x->selected_count == 0) /* the head was skipped: the next pass begins with the first streamed record again */
+    if (status == STATUS_OK && x->selected_count == 0) /* the head was skipped: the next pass begins with the first streamed record again */
         store_stream_rewind(x->options.store);
     x->stats.passes++;
     x->stats.rows += count;
     x->stats.total_ns += clock_now_ns() - start;
     return status;
+}
+
+enum status executor_rewind(struct executor *x, uint32_t sequence, uint32_t length, struct error *err) {
+    return recurrent_state_rewind(x->options.recurrent, sequence, length, err);
 }
 
 float *executor_logits(struct executor *x, uint32_t index) {

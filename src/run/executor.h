@@ -18,6 +18,7 @@
 #include "backend/backend.h"
 #include "run/kv_cache.h"
 #include "run/records.h"
+#include "run/recurrent_state.h"
 #include "store/weight_store.h"
 
 #define ROW_NO_PARENT (-1)
@@ -35,6 +36,7 @@ struct executor_options {
     const uint8_t *lives;               /* enum weight_life per record, borrowed */
     struct backend *backend;            /* borrowed */
     const struct kv_cache *kv;          /* borrowed */
+    struct recurrent_state *recurrent;  /* borrowed; NULL where the plan has none */
     uint32_t max_rows, max_logit_rows;
     uint32_t context; /* positions that a sequence may have: some rotations depend on it (model/rope.h) */
     const atomic_bool *cancel; /* or NULL */
@@ -53,6 +55,8 @@ void executor_destroy(struct executor *executor);
 
 /* One pass. count in 1..max_rows, rows that want logits at most max_logit_rows. */
 MUST_CHECK enum status executor_run(struct executor *executor, const struct row *rows, uint32_t count, struct error *err);
+/* A sequence's states go back to `length` tokens, or nothing happens: STATUS_UNSUPPORTED (run/recurrent_state.h). */
+MUST_CHECK enum status executor_rewind(struct executor *executor, uint32_t sequence, uint32_t length, struct error *err);
 /* Logits of the i-th row that wanted them: [vocab]. */
 float *executor_logits(struct executor *executor, uint32_t index);
 

@@ -8,8 +8,8 @@
 
 struct bound_weight { /* parts of a weight; data is NULL where a lease is needed */
     struct matrix_part *parts;
-    uint32_t part_count;
-    bool resident; /* all parts are */
+    uint32_t part_count, record_parts; /* record_parts of them come with each record */
+    bool resident;                     /* all parts are */
 };
 
 struct experts_scratch {         /* sized for the largest experts step */

@@ -4,16 +4,14 @@
 #include "base/check.h"
 #include "run/executor_internal.h"
 
-static uint64_t part_rows(const struct plan_weight *weight, const struct weight_records *records, uint32_t part) {
-    uint64_t first = part * records->rows_per_record;
-    return weight->rows - first < records->rows_per_record ? weight->rows - first : records->rows_per_record;
-}
-
-static struct matrix_part part_of(const struct plan_weight *weight, const struct weight_records *records, uint32_t part,
-                                  const uint8_t *const *pieces) {
-    uint64_t first = part * records->rows_per_record;
-    struct matrix_part result = {.matrix = record_matrix(weight, records, pieces, part_rows(weight, records, part)), .first_row = first};
-    return result;
+/* The parts that a leased record holds; returns how many. */
+static uint32_t record_parts(const struct plan_weight *weight, const struct weight_records *records, const struct bound_weight *bound,
+                             uint32_t record, const struct weight_lease *lease, struct matrix_part *out) {
+    uint32_t first = record * bound->record_parts, count = bound->part_count - first;
+    count = count < bound->record_parts ? count : bound->record_parts;
+    for (uint32_t i = 0; i < count; i++)
+        out[i] = record_part(weight, records, first + i, lease->pieces);
+    return count;
 }
 
 enum status executor_bind_weights(struct executor *x, struct error *err) {
@@ -29,17 +27,20 @@ enum status executor_bind_weights(struct executor *x, struct error *err) {
         if (plan->weights[w].experts || records->record_count == 0)
             continue;
         struct bound_weight *bound = &x->weights[w];
-        *bound = (struct bound_weight){.parts = x->parts + used, .part_count = records->record_count, .resident = true};
-        used += records->record_count;
+        *bound = (struct bound_weight){.parts = x->parts + used,
+                                       .part_count = record_part_count(&plan->weights[w], records),
+                                       .record_parts = records->parts_per_record,
+                                       .resident = true};
+        used += bound->part_count;
         CHECK(used <= table->part_count);
-        for (uint32_t p = 0; p < bound->part_count; p++) {
+        for (uint32_t r = 0; r < records->record_count; r++) {
             struct weight_lease lease;
-            if (x->options.lives[records->first_record + p] != WEIGHT_RESIDENT) {
+            if (x->options.lives[records->first_record + r] != WEIGHT_RESIDENT) {
                 bound->resident = false;
                 continue;
             }
-            TRY(store_acquire(x->options.store, records->first_record + p, &lease, err));
-            bound->parts[p] = part_of(&plan->weights[w], records, p, lease.pieces);
+            TRY(store_acquire(x->options.store, records->first_record + r, &lease, err));
+            (void)record_parts(&plan->weights[w], records, bound, r, &lease, bound->parts + r * bound->record_parts);
             store_release(x->options.store, &lease); /* resident for the store's life: the pin adds nothing */
         }
     }
@@ -54,7 +55,8 @@ static enum status run_streamed(struct executor *x, const struct plan_step *step
     const struct weight_records *records = &x->options.records->weights[step->weight[output]];
     const struct bound_weight *bound = &x->weights[step->weight[output]];
     struct op op = step->op;
-    op.matmul.outputs = 1;
+    if (op.kind == OP_MATMUL)
+        op.matmul.outputs = 1;
     struct op_call call = *all;
     call.out[0] = all->out[output];
     call.out_width[0] = all->out_width[output];
@@ -64,15 +66,17 @@ static enum status run_streamed(struct executor *x, const struct plan_step *step
         while (run < bound->part_count && bound->parts[run].matrix.data)
             run++;
         struct weight_lease lease = {0};
-        struct matrix_part streamed;
+        struct matrix_part streamed[STORE_PIECES_MAX];
+        uint32_t count = run - p;
         if (run > p) {
             call.weight[0] = (struct weight_view){.parts = bound->parts + p, .part_count = run - p};
         } else {
             if (executor_cancelled(x))
                 return executor_was_cancelled(err);
-            TRY(store_acquire(x->options.store, records->first_record + p, &lease, err));
-            streamed = part_of(weight, records, p, lease.pieces);
-            call.weight[0] = (struct weight_view){.parts = &streamed, .part_count = 1};
+            uint32_t record = p / bound->record_parts;
+            TRY(store_acquire(x->options.store, records->first_record + record, &lease, err));
+            count = record_parts(weight, records, bound, record, &lease, streamed);
+            call.weight[0] = (struct weight_view){.parts = streamed, .part_count = count};
         }
         call.same_input = *same_input;
         enum status status = executor_compute(x, &op, &call, err);
@@ -80,13 +84,13 @@ static enum status run_streamed(struct executor *x, const struct plan_step *step
             store_release(x->options.store, &lease);
         TRY(status);
         *same_input = true;
-        p = run > p ? run : p + 1;
+        p += count;
     }
     return STATUS_OK;
 }
 
 enum status executor_run_matmul(struct executor *x, const struct plan_step *step, struct op_call *call, struct error *err) {
-    uint32_t outputs = step->op.matmul.outputs;
+    uint32_t outputs = step->op.kind == OP_MATMUL ? step->op.matmul.outputs : 1;
     bool resident = true, same_input = false;
     for (uint32_t o = 0; o < outputs; o++) {
         const struct bound_weight *bound = &x->weights[step->weight[o]];

@@ -24,6 +24,8 @@ struct kv_cache {
 static uint32_t tiles_of(uint64_t positions) { return (uint32_t)((positions + KV_TILE - 1) / KV_TILE); }
 
 static struct layer_shape shape_of(const struct plan_state *state, const struct kv_options *options) {
+    if (state->kind != STATE_KV)
+        return (struct layer_shape){0};
     struct layer_shape shape = {.tiles = tiles_of(options->context), .values_in_keys = state->values_in_keys};
     if (state->window) {
         /* the window of the first row of a pass, the pass, what may be taken back, and both ends in the middle of a tile */

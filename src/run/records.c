@@ -71,22 +71,46 @@ static uint64_t rows_per_part(const struct plan_weight *weight) {
     return rows < group ? group : rows;
 }
 
+static uint32_t slice_count(const struct plan_weight *weight) {
+    uint32_t count = 0;
+    for (int s = 0; s < WEIGHT_SLICES; s++)
+        count += weight->slices[s].row_bytes > 0;
+    return count;
+}
+
+/* Row of the slices where a run begins. */
+static uint64_t run_place(const struct plan_weight *weight, uint64_t run) { return weight->run_first + run * weight->run_step; }
+
+/* As many runs as make a part, and as a record has room for. */
+static uint64_t runs_per_record(const struct plan_weight *weight) {
+    uint64_t room = STORE_PIECES_MAX / slice_count(weight), runs = PART_BYTES / (weight->run_rows * weight->slices[0].row_bytes);
+    CHECK(weight->rows % weight->run_rows == 0 && weight->run_rows <= weight->run_step && !weight->slices[0].region_bytes);
+    runs = runs < 1 ? 1 : runs;
+    return runs < room ? runs : room;
+}
+
 static void cut_matrix(struct cut *cut, uint32_t index) {
     const struct plan_weight *weight = &cut->plan->weights[index];
     struct weight_records *out = cut->table->weights ? &cut->table->weights[index] : NULL;
-    uint64_t step = rows_per_part(weight);
+    uint64_t step = weight->run_rows ? (uint64_t)weight->run_rows * runs_per_record(weight) : rows_per_part(weight);
     if (out && out->record_count > 0)
         return; /* used by an earlier step of the pass already */
     if (out)
-        *out = (struct weight_records){
-            .first_record = cut->records, .record_count = (uint32_t)((weight->rows + step - 1) / step), .rows_per_record = step};
+        *out = (struct weight_records){.first_record = cut->records,
+                                       .record_count = (uint32_t)((weight->rows + step - 1) / step),
+                                       .rows_per_record = step,
+                                       .parts_per_record = weight->run_rows ? (uint32_t)(step / weight->run_rows) : 1};
     for (uint64_t row = 0; row < weight->rows; row += step) {
         uint32_t first_piece = cut->pieces;
-        add_pieces(cut, weight, 0, row, row + step < weight->rows ? step : weight->rows - row);
+        uint64_t end = row + step < weight->rows ? row + step : weight->rows;
+        if (!weight->run_rows)
+            add_pieces(cut, weight, 0, row, end - row);
+        for (uint64_t at = row; weight->run_rows && at < end; at += weight->run_rows)
+            add_pieces(cut, weight, 0, run_place(weight, at / weight->run_rows), weight->run_rows);
         if (cut->table->stream_order)
             cut->table->stream_order[cut->streamed] = cut->records;
         cut->streamed++;
-        cut->parts++;
+        cut->parts += weight->run_rows ? (uint32_t)((end - row) / weight->run_rows) : 1;
         close_record(cut, weight, -1, first_piece);
     }
 }
@@ -197,4 +221,24 @@ struct matrix record_matrix(const struct plan_weight *weight, const struct weigh
                            .group_row_offset = weight->group_row_offset,
                            .bits = weight->bits,
                            .tensor_scale = weight->tensor_scale};
+}
+
+uint32_t record_part_count(const struct plan_weight *weight, const struct weight_records *records) {
+    return weight->run_rows ? (uint32_t)(weight->rows / weight->run_rows) : records->record_count;
+}
+
+struct matrix_part record_part(const struct plan_weight *weight, const struct weight_records *records, uint32_t part,
+                               const uint8_t *const *pieces) {
+    if (!weight->run_rows) {
+        uint64_t first = part * records->rows_per_record, left = weight->rows - first;
+        uint64_t rows = left < records->rows_per_record ? left : records->rows_per_record;
+        return (struct matrix_part){.matrix = record_matrix(weight, records, pieces, rows), .first_row = first};
+    }
+    uint32_t slices = slice_count(weight), run = part % records->parts_per_record;
+    struct matrix_part result = {.matrix = record_matrix(weight, records, pieces + (size_t)run * slices, weight->run_rows),
+                                 .first_row = (size_t)part * weight->run_rows};
+    for (int s = 0; s < WEIGHT_SLICES; s++)
+        if (weight->slices[s].group_rows > 1)
+            result.matrix.group_row_offset = (uint32_t)(run_place(weight, part) % weight->slices[s].group_rows);
+    return result;
 }

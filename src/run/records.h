@@ -16,6 +16,7 @@
 struct weight_records {                  /* per weight of the plan */
     uint32_t first_record, record_count; /* 0 records: rows_only and not resident */
     uint64_t rows_per_record;            /* plain matrices */
+    uint32_t parts_per_record;           /* matrices in a record: 1, or several runs of rows */
     uint32_t first_piece;                /* of slice 0 among the pieces of its records */
 };
 
@@ -27,13 +28,18 @@ struct record_table {
     struct weight_records *weights; /* [plan->weight_count] */
     uint32_t *stream_order;         /* records outside of experts, in the order of a pass */
     uint32_t stream_count;
-    uint32_t part_count; /* records of plain matrices */
+    uint32_t part_count; /* matrices in records of plain weights */
 };
 
 /* with_row_tables: also for tables that are only read by rows. */
 MUST_CHECK enum status record_table_build(const struct plan *plan, const struct file_set *files, bool with_row_tables,
                                           struct record_table *out, struct error *err);
 void record_table_deinit(struct record_table *table);
+/* How many matrices the records of a plain weight hold. */
+uint32_t record_part_count(const struct plan_weight *weight, const struct weight_records *records);
+/* The part-th of them; pieces as leased with its record, which is part / parts_per_record. */
+struct matrix_part record_part(const struct plan_weight *weight, const struct weight_records *records, uint32_t part,
+                               const uint8_t *const *pieces);
 /* The matrix of `rows` rows that a leased record holds for a weight; pieces as leased. */
 struct matrix record_matrix(const struct plan_weight *weight, const struct weight_records *records, const uint8_t *const *pieces,
                             uint64_t rows);

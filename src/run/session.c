@@ -100,6 +100,7 @@ enum status session_rewind(struct session *s, uint32_t length, struct error *err
         return error_set(err, STATUS_UNSUPPORTED,
                          "cannot return to %u of %u tokens: only the last %u can be taken back; start again from 0", length, s->length,
                          s->length - s->oldest);
+    TRY(executor_rewind(s->executor, s->sequence, length, err));
     s->length = length;
     s->oldest = length == 0 ? 0 : s->oldest;
     return STATUS_OK;

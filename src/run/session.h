@@ -1,10 +1,11 @@
 /*
  * session: one timeline of tokens on an executor: extend it, return to an earlier position, read logits.
  *
- * Model       tokens [0, length) are in the states (keys and values). extend() adds tokens in passes of at most the executor's rows. A pass
- * that fails or is cancelled changes nothing: length stays. rewind() makes the timeline shorter; what was behind is written again when the
- * sequence goes on (checkpoint and commit of a KV state are its length). Threads     as the executor: one owner. Memory      the token list
- * for the whole context, at create.
+ * Model       tokens [0, length) are in the states. extend() adds tokens in passes of at most the executor's rows. A pass that fails or is
+ *             cancelled changes nothing: length stays. rewind() makes the timeline shorter; what was behind is written again when the
+ *             sequence goes on (checkpoint and commit of a KV state are its length; recurrent states: run/recurrent_state.h).
+ * Threads     as the executor: one owner.
+ * Memory      the token list for the whole context, at create.
  */
 #pragma once
 
@@ -39,5 +40,6 @@ struct session_extend {
 };
 /* STATUS_OVER_BUDGET when the context is too short. */
 MUST_CHECK enum status session_extend(struct session *session, const struct session_extend *request, struct error *err);
-/* Back to `length` tokens; length <= session_length, and within what windowed layers still hold. */
+/* Back to `length` tokens; length <= session_length, and within what windowed and recurrent layers still hold: else
+ * STATUS_UNSUPPORTED, and nothing is changed. 0 always works. */
 MUST_CHECK enum status session_rewind(struct session *session, uint32_t length, struct error *err);

@@ -40,14 +40,19 @@ struct added_tokens {
     struct added_token *tokens;
     uint32_t count, capacity;
     struct added_set raw, normalized;
+    uint32_t *respelled; /* entries whose normalised text is another, sorted by id */
+    uint32_t respelled_count;
 };
 
 void added_tokens_deinit(struct added_tokens *added);
-/* Adds a token (its text is already in the vocabulary); an empty text is ignored. Of two with one text the later counts. */
+/* Adds a token (its text is already in the vocabulary); an empty text is ignored. Of two with one text the earlier counts. */
 MUST_CHECK enum status added_tokens_add(struct added_tokens *added, const struct vocab *vocab, uint32_t id, unsigned flags, struct error *err);
 /* Sorts what was added; call once, before the first search. */
 MUST_CHECK enum status added_tokens_build(struct added_tokens *added, const struct vocab *vocab, const struct normalizer *normalizer,
                                           struct error *err);
+
+/* What an added token decodes to: its normalised text, where it has one; else `text`. */
+struct text added_tokens_spelling(const struct added_tokens *added, uint32_t id, struct text text);
 
 struct added_cursor { /* zeroed: at the start */
     size_t at;   /* where the search goes on */
@@ -55,6 +60,7 @@ struct added_cursor { /* zeroed: at the start */
 };
 struct added_match {
     size_t begin, end; /* with the white space that belongs to it; text before begin is not part of a token */
+    size_t text_begin; /* of its spelling, which ends at cursor->at */
     uint32_t id;
 };
 /* The next token in text. plain: only those of white space count. */

@@ -11,6 +11,7 @@
 #include "text/unicode.h"
 
 #define NO_SYMBOL UINT32_MAX
+#define HEAP_ARITY 4 /* children of one node share a cache line; long pieces have heaps of megabytes */
 
 struct bpe_symbol {
     uint32_t previous, next, id; /* id VOCAB_NONE: unlinked, or the place of the end */
@@ -47,42 +48,48 @@ static void add_symbol(struct starter *s, uint32_t id, size_t begin) {
     s->work->symbols[s->count++] = (struct bpe_symbol){.id = id, .begin = (uint32_t)begin};
 }
 
-/* The token of a character of the piece, with the affixes that its place asks for. */
-static uint32_t find_character(const struct bpe *bpe, struct text piece, size_t begin, size_t length, uint32_t code_point) {
-    const struct bpe_options *options = &bpe->options;
-    uint32_t id;
-    bool prefix = begin > 0 && options->subword_prefix.size_bytes > 0;
-    bool suffix = begin + length == piece.size_bytes && options->word_suffix.size_bytes > 0;
-    if (!prefix && !suffix) {
-        if (code_point < sizeof(bpe->character_ids) / sizeof(bpe->character_ids[0]))
-            return bpe->character_ids[code_point];
-        return vocab_find_model(bpe->vocab, (struct text){piece.data + begin, length}, &id) ? id : VOCAB_NONE;
-    }
-    char text[512];
-    size_t prefix_bytes = prefix ? options->subword_prefix.size_bytes : 0, suffix_bytes = suffix ? options->word_suffix.size_bytes : 0;
-    size_t size_bytes = prefix_bytes + length + suffix_bytes;
-    if (size_bytes > sizeof(text))
-        return VOCAB_NONE;
-    if (prefix)
-        memcpy(text, options->subword_prefix.data, prefix_bytes);
-    memcpy(text + prefix_bytes, piece.data + begin, length);
-    if (suffix)
-        memcpy(text + prefix_bytes + length, options->word_suffix.data, suffix_bytes);
-    return vocab_find_model(bpe->vocab, (struct text){text, size_bytes}, &id) ? id : VOCAB_NONE;
+/* A character of the piece with the affixes that its place asks for. */
+struct affixed {
+    char bytes[UTF8_BYTES_MAX + 2 * BPE_AFFIX_BYTES_MAX];
+    struct text text; /* points into the piece when there is no affix */
+};
+
+static void affix(const struct bpe_options *options, struct text piece, size_t begin, size_t length, struct affixed *out) {
+    size_t prefix = begin > 0 ? options->subword_prefix.size_bytes : 0;
+    size_t suffix = begin + length == piece.size_bytes ? options->word_suffix.size_bytes : 0;
+    out->text = (struct text){piece.data + begin, length};
+    if (prefix + suffix == 0)
+        return;
+    ASSERT(length <= UTF8_BYTES_MAX && prefix <= BPE_AFFIX_BYTES_MAX && suffix <= BPE_AFFIX_BYTES_MAX);
+    if (prefix > 0)
+        memcpy(out->bytes, options->subword_prefix.data, prefix);
+    memcpy(out->bytes + prefix, piece.data + begin, length);
+    if (suffix > 0)
+        memcpy(out->bytes + prefix + length, options->word_suffix.data, suffix);
+    out->text = (struct text){out->bytes, prefix + length + suffix};
 }
 
-static bool add_bytes(struct starter *s, struct text piece, size_t begin, size_t length) {
-    for (size_t i = 0; i < length; i++)
-        if (s->bpe->byte_ids[(uint8_t)piece.data[begin + i]] == VOCAB_NONE)
+static uint32_t find_character(const struct bpe *bpe, struct text text, uint32_t code_point) {
+    uint32_t id;
+    if (!bpe->affixes && code_point < sizeof(bpe->character_ids) / sizeof(bpe->character_ids[0]))
+        return bpe->character_ids[code_point];
+    return vocab_find_model(bpe->vocab, text, &id) ? id : VOCAB_NONE;
+}
+
+static bool add_bytes(struct starter *s, struct text text, size_t begin) {
+    for (size_t i = 0; i < text.size_bytes; i++)
+        if (s->bpe->byte_ids[(uint8_t)text.data[i]] == VOCAB_NONE)
             return false;
-    for (size_t i = 0; i < length; i++)
-        add_symbol(s, s->bpe->byte_ids[(uint8_t)piece.data[begin + i]], begin + i);
+    for (size_t i = 0; i < text.size_bytes; i++)
+        add_symbol(s, s->bpe->byte_ids[(uint8_t)text.data[i]], begin + i);
     return true;
 }
 
 static void add_character(struct starter *s, struct text piece, size_t begin, size_t length, uint32_t code_point) {
     const struct bpe_options *options = &s->bpe->options;
-    uint32_t id = find_character(s->bpe, piece, begin, length, code_point);
+    struct affixed affixed;
+    affix(options, piece, begin, length, &affixed);
+    uint32_t id = find_character(s->bpe, affixed.text, code_point);
     if (id != VOCAB_NONE) {
         if (s->unknown_begin != NO_SYMBOL)
             add_symbol(s, options->unknown, s->unknown_begin);
@@ -91,7 +98,7 @@ static void add_character(struct starter *s, struct text piece, size_t begin, si
         return;
     }
     /* Bytes do not end a run of unknown characters: so does the library that we follow. */
-    if (options->byte_fallback && add_bytes(s, piece, begin, length))
+    if (options->byte_fallback && add_bytes(s, affixed.text, begin))
         return;
     if (options->unknown == VOCAB_NONE || (s->unknown_begin != NO_SYMBOL && options->fuse_unknown))
         return;
@@ -104,13 +111,14 @@ static void add_character(struct starter *s, struct text piece, size_t begin, si
 static enum status start_symbols(const struct bpe *bpe, struct bpe_work *work, struct text piece, uint32_t *count, struct error *err) {
     if (piece.size_bytes >= NO_SYMBOL / 2)
         return error_set(err, STATUS_INVALID, "a piece of %zu bytes is too long to tokenize", piece.size_bytes);
-    size_t need = piece.size_bytes + 1; /* bytes are at least as many as symbols */
+    /* Bytes, with all affixes, are at least as many as symbols. */
+    uint64_t need = (uint64_t)piece.size_bytes * (1 + bpe->options.subword_prefix.size_bytes) + bpe->options.word_suffix.size_bytes + 1;
     if (need > work->symbol_capacity) {
-        struct bpe_symbol *symbols = memory_resize(work->symbols, need + need / 4 + 64, sizeof(*symbols));
+        struct bpe_symbol *symbols = memory_resize(work->symbols, (size_t)(need + need / 4 + 64), sizeof(*symbols));
         if (!symbols)
             return no_memory(piece, err);
         work->symbols = symbols;
-        work->symbol_capacity = need + need / 4 + 64;
+        work->symbol_capacity = (size_t)(need + need / 4 + 64);
     }
     struct starter s = {.bpe = bpe, .work = work, .unknown_begin = NO_SYMBOL};
     for (size_t at = 0, length; at < piece.size_bytes; at += length) {
@@ -145,8 +153,8 @@ static enum status heap_add(struct bpe_work *work, struct bpe_candidate candidat
         work->heap_capacity = capacity;
     }
     size_t at = work->heap_count++;
-    for (; at > 0 && before(&candidate, &work->heap[(at - 1) / 2]); at = (at - 1) / 2)
-        work->heap[at] = work->heap[(at - 1) / 2];
+    for (; at > 0 && before(&candidate, &work->heap[(at - 1) / HEAP_ARITY]); at = (at - 1) / HEAP_ARITY)
+        work->heap[at] = work->heap[(at - 1) / HEAP_ARITY];
     work->heap[at] = candidate;
     return STATUS_OK;
 }
@@ -155,9 +163,11 @@ static struct bpe_candidate heap_take(struct bpe_work *work) {
     ASSERT(work->heap_count > 0);
     struct bpe_candidate top = work->heap[0], last = work->heap[--work->heap_count];
     size_t at = 0, count = work->heap_count;
-    for (size_t child = 1; child < count; at = child, child = 2 * at + 1) {
-        if (child + 1 < count && before(&work->heap[child + 1], &work->heap[child]))
-            child++;
+    for (size_t child = 1; child < count; at = child, child = HEAP_ARITY * at + 1) {
+        size_t end = child + HEAP_ARITY < count ? child + HEAP_ARITY : count;
+        for (size_t other = child + 1; other < end; other++)
+            if (before(&work->heap[other], &work->heap[child]))
+                child = other;
         if (!before(&work->heap[child], &last))
             break;
         work->heap[at] = work->heap[child];

@@ -19,6 +19,8 @@
 #include "text/tokenizer.h"
 #include "text/vocab.h"
 
+#define BPE_AFFIX_BYTES_MAX 64u
+
 struct bpe_pair { /* one merge, found by its left token */
     uint32_t right, rank;
 };
@@ -28,7 +30,7 @@ struct bpe_options {
     bool fuse_unknown;  /* neighbouring unknown characters become one unknown token */
     bool ignore_merges; /* a piece that is a token is that token */
     uint32_t unknown;   /* VOCAB_NONE: unknown characters vanish */
-    struct text subword_prefix, word_suffix; /* on all characters but the first; on the last */
+    struct text subword_prefix, word_suffix; /* on all characters but the first; on the last. At most BPE_AFFIX_BYTES_MAX each */
 };
 
 struct bpe {

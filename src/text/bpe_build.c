@@ -18,7 +18,8 @@ static enum status no_memory(const char *what, uint64_t count, struct error *err
 static void find_joins(struct bpe *bpe) {
     const struct vocab *vocab = bpe->vocab;
     uint32_t id;
-    if (bpe->options.ignore_merges || bpe->affixes || !vocab_find_model(vocab, TEXT(SPACE_MARK), &id))
+    bool unknown_is_mark = text_starts_with(vocab_text(vocab, bpe->options.unknown), TEXT(SPACE_MARK)); /* and it may merge with one */
+    if (bpe->options.ignore_merges || bpe->affixes || unknown_is_mark || !vocab_find_model(vocab, TEXT(SPACE_MARK), &id))
         return;
     bpe->mark = TEXT(SPACE_MARK);
     for (id = 0; id < vocab->count; id++) {
@@ -35,6 +36,8 @@ enum status bpe_init(struct bpe *bpe, const struct vocab *vocab, const struct bp
     CHECK(vocab->slots != NULL);
     *bpe = (struct bpe){.vocab = vocab, .options = *options};
     size_t prefix = options->subword_prefix.size_bytes, suffix = options->word_suffix.size_bytes;
+    if (prefix > BPE_AFFIX_BYTES_MAX || suffix > BPE_AFFIX_BYTES_MAX)
+        return error_set(err, STATUS_UNSUPPORTED, "a subword prefix or word suffix of more than %u bytes", BPE_AFFIX_BYTES_MAX);
     if (prefix + suffix > 0) {
         bpe->affixes = memory_alloc(prefix + suffix);
         if (!bpe->affixes)

@@ -72,7 +72,8 @@ enum status chat_template_set_token(struct chat_template *chat, const char *name
     }
     if (!token || !token->name) {
         memory_free(copy);
-        return token ? no_memory(err) : error_set(err, STATUS_UNSUPPORTED, "%s: more than %d special tokens", chat->origin, CHAT_TOKENS_MAX);
+        return token ? no_memory(err)
+                     : error_set(err, STATUS_UNSUPPORTED, "%s: more than %d special tokens", chat->origin, CHAT_TOKENS_MAX);
     }
     memory_free((char *)token->text.data);
     token->text = (struct text){copy, text.size_bytes};

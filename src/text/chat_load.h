@@ -9,7 +9,7 @@
 #define CHAT_TOKENS_MAX 16
 
 struct chat_template_entry {
-    char *name; /* "default", "tool_use", ... */
+    char *name;         /* "default", "tool_use", ... */
     struct text source; /* owned */
     struct jinja_template *compiled;
 };

@@ -21,7 +21,8 @@ static json_t *join_parts(const json_t *content) {
         return NULL;
     for (size_t i = 0; i < count; i++) {
         const json_t *part = json_array_get(content, i), *type = json_object_get(part, "type");
-        if (!json_is_string(json_object_get(part, "text")) || (type && strcmp(json_string_value(type) ? json_string_value(type) : "", "text") != 0))
+        if (!json_is_string(json_object_get(part, "text")) ||
+            (type && strcmp(json_string_value(type) ? json_string_value(type) : "", "text") != 0))
             return NULL;
     }
     byte_buffer_init(&joined, SIZE_MAX / 2);
@@ -131,7 +132,8 @@ static enum status prepare_message(const json_t *message, unsigned adaptations, 
                 json_decref(changed);
                 return status;
             }
-        } else if (strcmp(key, "role") == 0 && (adaptations & CHAT_DEVELOPER_AS_SYSTEM) && strcmp(json_string_value(value), "developer") == 0)
+        } else if (strcmp(key, "role") == 0 && (adaptations & CHAT_DEVELOPER_AS_SYSTEM) &&
+                   strcmp(json_string_value(value), "developer") == 0)
             changed = json_string("system");
         failed = changed ? json_object_set_new(out, key, changed) : json_object_set(out, key, value);
     }

@@ -10,8 +10,8 @@
 
 enum chat_adaptation {
     CHAT_DEVELOPER_AS_SYSTEM = 1,
-    CHAT_EMPTY_CONTENT = 2,   /* "" where content is missing or null */
-    CHAT_TEXT_ARGUMENTS = 4,  /* tool-call arguments stay, or become, JSON text */
+    CHAT_EMPTY_CONTENT = 2,  /* "" where content is missing or null */
+    CHAT_TEXT_ARGUMENTS = 4, /* tool-call arguments stay, or become, JSON text */
 };
 
 /* Checks and prepares; *out is a new array. */

@@ -11,8 +11,8 @@
 #include "text/jinja_text.h"
 
 /* Roles that templates build control tokens around: '<|' + message.role + '|>'. Any other role is data. */
-static const char *const trusted_roles[] = {"system",   "developer", "user",  "assistant",   "tool",    "function",
-                                            "ipython",  "model",     "context", "environment", "observation", NULL};
+static const char *const trusted_roles[] = {"system",  "developer", "user",    "assistant",   "tool",        "function",
+                                            "ipython", "model",     "context", "environment", "observation", NULL};
 
 static const struct chat_template_entry *select_entry(const struct chat_template *chat, bool with_tools) {
     const struct chat_template_entry *chosen = NULL;
@@ -85,7 +85,8 @@ static size_t find_end(struct text rendered, const json_t *final_text) {
     return SIZE_MAX;
 }
 
-static void set_variables(struct jinja_run *run, const struct chat_template *chat, const struct chat_request *request, const json_t *messages) {
+static void set_variables(struct jinja_run *run, const struct chat_template *chat, const struct chat_request *request,
+                          const json_t *messages) {
     const char *key;
     json_t *value;
     for (size_t i = 0; i < chat->token_count; i++)
@@ -119,15 +120,18 @@ static enum status render_once(const struct chat_template *chat, const struct ch
         set_variables(run, chat, request, messages);
         status = jinja_render(run, entry->compiled, &output, problem);
         if (status != STATUS_OK)
-            error_set(err, status, "chat template %s, line %u, column %u: %.900s", chat->origin, problem->line, problem->column, problem->message);
+            error_set(err, status, "chat template %s, line %u, column %u: %.900s", chat->origin, problem->line, problem->column,
+                      problem->message);
     }
     if (status == STATUS_OK) {
         size_t size = output.text.size_bytes;
         if (final_text)
             size = find_end(output.text, final_text);
         status = size != SIZE_MAX ? keep_output(&output, size, out, err)
-                                  : error_set(err, STATUS_INVALID, "continue_final_message: the chat template %s changes the last message, "
-                                              "so it cannot be continued", chat->origin);
+                                  : error_set(err, STATUS_INVALID,
+                                              "continue_final_message: the chat template %s changes the last message, "
+                                              "so it cannot be continued",
+                                              chat->origin);
     }
     json_decref(final_text);
     jinja_run_destroy(run);
@@ -147,7 +151,8 @@ static enum status check_request(const struct chat_request *request, struct erro
     if (request->add_generation_prompt && request->continue_final_message)
         return error_set(err, STATUS_INVALID, "add_generation_prompt and continue_final_message exclude each other");
     if ((request->tools && !json_is_array(request->tools)) || (request->documents && !json_is_array(request->documents)))
-        return error_set(err, STATUS_INVALID, "%s: must be a list", request->tools && !json_is_array(request->tools) ? "tools" : "documents");
+        return error_set(err, STATUS_INVALID, "%s: must be a list",
+                         request->tools && !json_is_array(request->tools) ? "tools" : "documents");
     if ((request->variables && !json_is_object(request->variables)) || (request->tokens && !json_is_object(request->tokens)))
         return error_set(err, STATUS_INVALID, "the variables of a chat template must be an object");
     return STATUS_OK;
@@ -177,16 +182,28 @@ enum status chat_template_render(const struct chat_template *chat, const struct 
     }
 }
 
+/* The number of `count` digits at text + at, which `separator` (0: none) follows. */
+static bool clock_field(struct text text, size_t at, size_t count, char separator, int *out) {
+    uint64_t value;
+    if (at + count > text.size_bytes || !text_parse_u64((struct text){text.data + at, count}, &value) || value > 9999)
+        return false;
+    *out = (int)value;
+    return separator ? at + count < text.size_bytes && text.data[at + count] == separator : at + count == text.size_bytes;
+}
+
 enum status chat_clock_parse(const char *text, struct tm *out, struct error *err) {
-    int year, month, day, hour, minute, second, used = 0;
-    if (sscanf(text, "%4d-%2d-%2dT%2d:%2d:%2d%n", &year, &month, &day, &hour, &minute, &second, &used) != 6 || text[used])
-        return error_set(err, STATUS_INVALID, "clock '%.40s': must look like 2025-03-09T14:05:07", text);
-    struct tm time = {.tm_year = year - 1900, .tm_mon = month - 1, .tm_mday = day, .tm_hour = hour, .tm_min = minute, .tm_sec = second};
+    struct text t = text_of(text);
+    struct tm time = {0};
+    bool read = clock_field(t, 0, 4, '-', &time.tm_year) && clock_field(t, 5, 2, '-', &time.tm_mon) &&
+                clock_field(t, 8, 2, 'T', &time.tm_mday) && clock_field(t, 11, 2, ':', &time.tm_hour) &&
+                clock_field(t, 14, 2, ':', &time.tm_min) && clock_field(t, 17, 2, 0, &time.tm_sec);
+    time.tm_year -= 1900;
+    time.tm_mon -= 1;
     struct tm normal = time;
-    time_t seconds = timegm(&normal); /* fills in the day of the week and of the year */
+    time_t seconds = read ? timegm(&normal) : (time_t)-1; /* fills in the day of the week and of the year */
     if (seconds == (time_t)-1 || normal.tm_mon != time.tm_mon || normal.tm_mday != time.tm_mday || normal.tm_hour != time.tm_hour ||
-        normal.tm_min != time.tm_min)
-        return error_set(err, STATUS_INVALID, "clock '%.40s': no such time", text);
+        normal.tm_min != time.tm_min || normal.tm_sec != time.tm_sec)
+        return error_set(err, STATUS_INVALID, "clock '%.40s': must be a time like 2025-03-09T14:05:07", text);
     *out = normal;
     return STATUS_OK;
 }

@@ -36,19 +36,19 @@ MUST_CHECK enum status chat_template_take_tokens(struct chat_template *chat, con
 struct text chat_template_source(const struct chat_template *chat, bool with_tools);
 
 struct chat_request {
-    const json_t *messages;   /* array of objects with a role; not empty */
-    const json_t *tools;      /* array, or NULL */
-    const json_t *documents;  /* array, or NULL */
-    const json_t *variables;  /* object: further variables for the template, as data; or NULL */
-    const json_t *tokens;     /* object of texts: special tokens that override the model's, trusted; or NULL */
+    const json_t *messages;  /* array of objects with a role; not empty */
+    const json_t *tools;     /* array, or NULL */
+    const json_t *documents; /* array, or NULL */
+    const json_t *variables; /* object: further variables for the template, as data; or NULL */
+    const json_t *tokens;    /* object of texts: special tokens that override the model's, trusted; or NULL */
     bool add_generation_prompt;
-    bool continue_final_message; /* the prompt ends with the last message's text; not together with the above */
-    const struct tm *clock;      /* NULL: local time */
+    bool continue_final_message;       /* the prompt ends with the last message's text; not together with the above */
+    const struct tm *clock;            /* NULL: local time */
     const struct jinja_limits *limits; /* NULL: the default */
 };
 
 struct chat_prompt { /* chat_prompt_deinit; zeroed is empty */
-    char *text;              /* terminated */
+    char *text;      /* terminated */
     size_t size_bytes;
     struct jinja_span *spans; /* which bytes are the template's */
     size_t span_count;

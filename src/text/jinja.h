@@ -48,7 +48,8 @@ struct jinja_limits {
     size_t output_bytes; /* of the rendered text */
     size_t memory_bytes; /* of all values of the run */
     unsigned depth;      /* nested evaluations, and nesting of printed values */
-    bool allow_mutation; /* list.append and so on work, generators and from_json can be used as JSON: a superset that some models' templates need */
+    bool allow_mutation; /* list.append and so on work, generators and from_json can be used as JSON: a superset that some models' templates
+                            need */
 };
 /* 100 million steps, 64 MiB of output, 512 MiB of memory, depth 600, no mutation. */
 struct jinja_limits jinja_limits_default(void);

@@ -8,7 +8,7 @@
 #include "text/jinja_value.h"
 
 enum jinja_token_kind {
-    TOKEN_END, /* of the template */
+    TOKEN_END,   /* of the template */
     TOKEN_ERROR, /* text: what is wrong here */
     TOKEN_DATA,
     TOKEN_VARIABLE_BEGIN,
@@ -51,19 +51,19 @@ enum jinja_node_kind {
     NODE_COMPARE,   /* a, items, ops (one letter each: = ! < > l g i n) */
     NODE_CONDITION, /* a if b else c (c may be NULL) */
     /* statements */
-    NODE_OUTPUT,       /* items: NODE_DATA and expressions */
-    NODE_DATA,         /* text */
-    NODE_IF,           /* a: test, body, other: else or elif chain */
-    NODE_FOR,          /* a: target, b: iterable, c: condition or NULL, body, other: else, flag: recursive */
-    NODE_SET,          /* a: target, b: value */
-    NODE_SET_BLOCK,    /* a: target, b: filter chain or NULL, body */
+    NODE_OUTPUT,              /* items: NODE_DATA and expressions */
+    NODE_DATA,                /* text */
+    NODE_IF,                  /* a: test, body, other: else or elif chain */
+    NODE_FOR,                 /* a: target, b: iterable, c: condition or NULL, body, other: else, flag: recursive */
+    NODE_SET,                 /* a: target, b: value */
+    NODE_SET_BLOCK,           /* a: target, b: filter chain or NULL, body */
     NODE_NAMESPACE_ATTRIBUTE, /* target only: name, text: attribute */
-    NODE_MACRO,        /* name, items: parameters (NODE_NAME), more: defaults of the last ones, body, flag: JINJA_USES_* */
-    NODE_CALL_BLOCK,   /* a: call, else as NODE_MACRO */
-    NODE_FILTER_BLOCK, /* b: filter chain, body */
-    NODE_WITH,         /* items: targets, more: values, body */
-    NODE_BLOCK,        /* name, body, flag: scoped */
-    NODE_SCOPE,        /* body */
+    NODE_MACRO,               /* name, items: parameters (NODE_NAME), more: defaults of the last ones, body, flag: JINJA_USES_* */
+    NODE_CALL_BLOCK,          /* a: call, else as NODE_MACRO */
+    NODE_FILTER_BLOCK,        /* b: filter chain, body */
+    NODE_WITH,                /* items: targets, more: values, body */
+    NODE_BLOCK,               /* name, body, flag: scoped */
+    NODE_SCOPE,               /* body */
     NODE_BREAK,
     NODE_CONTINUE,
     NODE_LOADER, /* include, import, from, extends: fails when reached */
@@ -115,11 +115,11 @@ struct jinja_parser {
     struct jinja_template *template;
     const struct jinja_token *token; /* current */
     struct jinja_error *problem;
-    bool failed, soft; /* soft: inside a condition, where unknown filters may never be reached */
+    bool failed, soft;                           /* soft: inside a condition, where unknown filters may never be reached */
     const struct jinja_token *unknown, *refused; /* unknown filter or test: in this expression; the first that must not stand */
     const char *unknown_kind, *refused_kind;
     unsigned depth, loops, uses;
-    uint32_t code_line; /* of the last statement or printed expression */
+    uint32_t code_line;                          /* of the last statement or printed expression */
     const char *ends[JINJA_STATEMENT_DEPTH_MAX]; /* what closes the open tags, innermost last: "elif else endif" */
     struct text tags[JINJA_STATEMENT_DEPTH_MAX];
     unsigned open;

@@ -8,43 +8,35 @@
 #include "text/jinja_eval.h"
 #include "text/jinja_text.h"
 
-#define METHOD(name) static struct jinja_value name(struct jinja_run *run, const struct jinja_value *a, const struct jinja_arguments *raw)
-#define UNUSED(x) ((void)(x))
-
 /* ---- list and tuple ---- */
 
-METHOD(list_index) {
-    UNUSED(raw);
+JINJA_FUNCTION(list_index) {
     for (size_t i = 0; i < a[0].list->count && jinja_step(run, 1); i++)
         if (jinja_equal(run, a[0].list->items[i], a[1]))
             return jinja_size(i);
     return jinja_fail(run, JINJA_TYPE, "the value is not in the %s", jinja_type_name(a[0]));
 }
 
-METHOD(list_count) {
-    UNUSED(raw);
+JINJA_FUNCTION(list_count) {
     int64_t count = 0;
     for (size_t i = 0; i < a[0].list->count && jinja_step(run, 1); i++)
         count += jinja_equal(run, a[0].list->items[i], a[1]);
     return jinja_int(count);
 }
 
-METHOD(list_copy) {
-    UNUSED(raw);
+JINJA_FUNCTION(list_copy) {
     struct jinja_list *copy = jinja_list_new(run, a[0].list->count);
     for (size_t i = 0; copy && i < a[0].list->count; i++)
         jinja_list_append(run, copy, a[0].list->items[i]);
     return jinja_list_value(JINJA_LIST, copy);
 }
 
-METHOD(list_append) {
-    UNUSED(raw);
+JINJA_FUNCTION(list_append) {
     jinja_list_append(run, a[0].list, a[1]);
     return JINJA_NOTHING;
 }
 
-METHOD(list_extend) {
-    UNUSED(raw);
+JINJA_FUNCTION(list_extend) {
     const struct jinja_list *items = jinja_items(run, a[1]);
     size_t count = items ? items->count : 0;
     for (size_t i = 0; i < count && !run->failed; i++)
@@ -52,8 +44,7 @@ METHOD(list_extend) {
     return JINJA_NOTHING;
 }
 
-METHOD(list_insert) {
-    UNUSED(raw);
+JINJA_FUNCTION(list_insert) {
     struct jinja_list *list = a[0].list;
     int64_t at, count = (int64_t)list->count;
     if (!jinja_need_index(run, a[1], 0, &at))
@@ -75,8 +66,7 @@ static struct jinja_value take(struct jinja_list *list, size_t at) {
     return value;
 }
 
-METHOD(list_pop) {
-    UNUSED(raw);
+JINJA_FUNCTION(list_pop) {
     int64_t at, count = (int64_t)a[0].list->count;
     if (!jinja_need_index(run, a[1], -1, &at))
         return JINJA_NOTHING;
@@ -84,15 +74,14 @@ METHOD(list_pop) {
     return at >= 0 && at < count ? take(a[0].list, (size_t)at) : jinja_fail(run, JINJA_TYPE, "pop index out of range");
 }
 
-METHOD(list_remove) {
+JINJA_FUNCTION(list_remove) {
     struct jinja_value at = list_index(run, a, raw);
     if (!run->failed)
         (void)take(a[0].list, (size_t)at.integer);
     return JINJA_NOTHING;
 }
 
-METHOD(list_reverse) {
-    UNUSED(run), UNUSED(raw);
+JINJA_FUNCTION(list_reverse) {
     for (size_t i = 0; i < a[0].list->count / 2; i++) {
         struct jinja_value *low = &a[0].list->items[i], *high = &a[0].list->items[a[0].list->count - 1 - i], swap = *low;
         *low = *high, *high = swap;
@@ -100,23 +89,25 @@ METHOD(list_reverse) {
     return JINJA_NOTHING;
 }
 
-METHOD(list_clear) {
-    UNUSED(run), UNUSED(raw);
+JINJA_FUNCTION(list_clear) {
     a[0].list->count = 0;
     return JINJA_NOTHING;
 }
 
 static const struct jinja_native_row list_reading[] = {
     {"count", "value", 1, list_count}, {"index", "value", 1, list_index}, {"copy", "", 0, list_copy}};
-static const struct jinja_native_row list_changing[] = {
-    {"append", "object", 1, list_append}, {"extend", "iterable", 1, list_extend}, {"insert", "index,object", 2, list_insert},
-    {"pop", "index", 0, list_pop},        {"remove", "value", 1, list_remove},    {"reverse", "", 0, list_reverse},
-    {"clear", "", 0, list_clear},         {"sort", "", 0, NULL}};
+static const struct jinja_native_row list_changing[] = {{"append", "object", 1, list_append},
+                                                        {"extend", "iterable", 1, list_extend},
+                                                        {"insert", "index,object", 2, list_insert},
+                                                        {"pop", "index", 0, list_pop},
+                                                        {"remove", "value", 1, list_remove},
+                                                        {"reverse", "", 0, list_reverse},
+                                                        {"clear", "", 0, list_clear},
+                                                        {"sort", "", 0, NULL}};
 
 /* ---- dict ---- */
 
-METHOD(dict_get) {
-    UNUSED(raw);
+JINJA_FUNCTION(dict_get) {
     if (!jinja_hashable(a[1]))
         return jinja_fail(run, JINJA_TYPE, "unhashable type: '%s'", jinja_type_name(a[1]));
     const struct jinja_value *found = jinja_dict_get(run, a[0].dict, a[1]);
@@ -131,9 +122,9 @@ static struct jinja_value view(struct jinja_run *run, struct jinja_dict *dict, u
     return (struct jinja_value){.kind = JINJA_VIEW, .view = v};
 }
 
-METHOD(dict_keys) { UNUSED(raw); return view(run, a[0].dict, JINJA_KEYS); }
-METHOD(dict_values) { UNUSED(raw); return view(run, a[0].dict, JINJA_VALUES); }
-METHOD(dict_items) { UNUSED(raw); return view(run, a[0].dict, JINJA_ITEMS); }
+JINJA_FUNCTION(dict_keys) { return view(run, a[0].dict, JINJA_KEYS); }
+JINJA_FUNCTION(dict_values) { return view(run, a[0].dict, JINJA_VALUES); }
+JINJA_FUNCTION(dict_items) { return view(run, a[0].dict, JINJA_ITEMS); }
 
 static void add_all(struct jinja_run *run, struct jinja_dict *to, const struct jinja_dict *from) {
     for (size_t i = 0, used = from->used; i < used && !run->failed; i++)
@@ -141,14 +132,13 @@ static void add_all(struct jinja_run *run, struct jinja_dict *to, const struct j
             jinja_dict_set(run, to, from->entries[i].key, from->entries[i].value);
 }
 
-METHOD(dict_copy) {
-    UNUSED(raw);
+JINJA_FUNCTION(dict_copy) {
     struct jinja_dict *copy = jinja_dict_new(run);
     add_all(run, copy, a[0].dict);
     return jinja_dict_value(copy);
 }
 
-METHOD(dict_update) {
+JINJA_FUNCTION(dict_update) {
     if (raw->count > 1 || (raw->count == 1 && raw->values[0].kind != JINJA_DICT))
         return jinja_fail(run, JINJA_TYPE, "update() takes one mapping");
     if (raw->count == 1)
@@ -158,8 +148,7 @@ METHOD(dict_update) {
     return JINJA_NOTHING;
 }
 
-METHOD(dict_setdefault) {
-    UNUSED(raw);
+JINJA_FUNCTION(dict_setdefault) {
     const struct jinja_value *found = jinja_dict_get(run, a[0].dict, a[1]);
     if (found)
         return *found;
@@ -167,8 +156,7 @@ METHOD(dict_setdefault) {
     return a[2].kind == JINJA_ABSENT ? JINJA_NOTHING : a[2];
 }
 
-METHOD(dict_pop) {
-    UNUSED(raw);
+JINJA_FUNCTION(dict_pop) {
     const struct jinja_value *found = jinja_dict_get(run, a[0].dict, a[1]);
     if (!found)
         return a[2].kind == JINJA_ABSENT ? jinja_fail(run, JINJA_TYPE, "the key to pop is not in the dict") : a[2];
@@ -177,15 +165,14 @@ METHOD(dict_pop) {
     return value;
 }
 
-METHOD(dict_clear) {
-    UNUSED(run), UNUSED(raw);
+JINJA_FUNCTION(dict_clear) {
     *a[0].dict = (struct jinja_dict){0};
     return JINJA_NOTHING;
 }
 
-static const struct jinja_native_row dict_reading[] = {
-    {"get", "key,default", 1, dict_get}, {"items", "", 0, dict_items}, {"keys", "", 0, dict_keys},
-    {"values", "", 0, dict_values},      {"copy", "", 0, dict_copy},   {"fromkeys", "iterable,value", 1, NULL}};
+static const struct jinja_native_row dict_reading[] = {{"get", "key,default", 1, dict_get}, {"items", "", 0, dict_items},
+                                                       {"keys", "", 0, dict_keys},          {"values", "", 0, dict_values},
+                                                       {"copy", "", 0, dict_copy},          {"fromkeys", "iterable,value", 1, NULL}};
 static const struct jinja_native_row dict_changing[] = {{"update", NULL, 0, dict_update},
                                                         {"setdefault", "key,default", 1, dict_setdefault},
                                                         {"pop", "key,default", 1, dict_pop},
@@ -194,19 +181,19 @@ static const struct jinja_native_row dict_changing[] = {{"update", NULL, 0, dict
 
 /* ---- loop ---- */
 
-METHOD(loop_cycle) {
+JINJA_FUNCTION(loop_cycle) {
     if (raw->count == 0)
         return jinja_fail(run, JINJA_TYPE, "no items for cycling given");
     return raw->values[a[0].loop->index0 % raw->count];
 }
 
-METHOD(loop_changed) {
+JINJA_FUNCTION(loop_changed) {
     struct jinja_loop *loop = a[0].loop;
     struct jinja_list *now = jinja_list_new(run, raw->count);
     for (size_t i = 0; i < raw->count; i++)
         jinja_list_append(run, now, raw->values[i]);
-    bool changed = !loop->changed || !now ||
-                   !jinja_equal(run, jinja_list_value(JINJA_TUPLE, loop->changed), jinja_list_value(JINJA_TUPLE, now));
+    bool changed =
+        !loop->changed || !now || !jinja_equal(run, jinja_list_value(JINJA_TUPLE, loop->changed), jinja_list_value(JINJA_TUPLE, now));
     loop->changed = now;
     return jinja_bool(changed);
 }
@@ -246,16 +233,14 @@ static struct jinja_value loop_attribute(struct jinja_run *run, struct jinja_loo
 
 /* ---- the rest ---- */
 
-METHOD(cycler_next) {
-    UNUSED(run), UNUSED(raw);
+JINJA_FUNCTION(cycler_next) {
     struct jinja_cycler *c = a[0].cycler;
     struct jinja_value item = c->items->items[c->position];
     c->position = (c->position + 1) % c->items->count;
     return item;
 }
 
-METHOD(cycler_reset) {
-    UNUSED(run), UNUSED(raw);
+JINJA_FUNCTION(cycler_reset) {
     a[0].cycler->position = 0;
     return JINJA_NOTHING;
 }
@@ -350,12 +335,19 @@ struct jinja_value jinja_builtin_attribute(struct jinja_run *run, struct jinja_v
         return method ? jinja_native_value(run, method, object) : absent;
     case JINJA_LIST:
     case JINJA_TUPLE:
-    case JINJA_DICT: return container_attribute(run, object, name);
-    case JINJA_LOOP: return loop_attribute(run, object.loop, name);
-    case JINJA_MACRO: return macro_attribute(run, object.macro, name);
-    case JINJA_CYCLER: return cycler_attribute(run, object, name);
-    case JINJA_RANGE: return range_attribute(object.range, name);
-    case JINJA_SELF: return self_attribute(run, name);
-    default: return absent;
+    case JINJA_DICT:
+        return container_attribute(run, object, name);
+    case JINJA_LOOP:
+        return loop_attribute(run, object.loop, name);
+    case JINJA_MACRO:
+        return macro_attribute(run, object.macro, name);
+    case JINJA_CYCLER:
+        return cycler_attribute(run, object, name);
+    case JINJA_RANGE:
+        return range_attribute(object.range, name);
+    case JINJA_SELF:
+        return self_attribute(run, name);
+    default:
+        return absent;
     }
 }

@@ -34,7 +34,9 @@ static uint64_t hash_value(struct jinja_value v) {
     return h; /* the rare kinds share a few hashes; equality decides */
 }
 
-struct jinja_dict *jinja_dict_new(struct jinja_run *run) { return jinja_alloc(run, sizeof(struct jinja_dict)); }
+struct jinja_dict *jinja_dict_new(struct jinja_run *run) {
+    return jinja_alloc(run, sizeof(struct jinja_dict));
+}
 
 struct jinja_value jinja_dict_value(struct jinja_dict *dict) {
     return dict ? (struct jinja_value){.kind = JINJA_DICT, .dict = dict} : JINJA_NOTHING;

@@ -167,10 +167,14 @@ struct jinja_value jinja_invoke(struct jinja_run *run, struct jinja_value callee
     if (run->failed)
         return JINJA_NOTHING;
     switch (callee.kind) {
-    case JINJA_UNDEFINED: return jinja_fail_undefined(run, callee);
-    case JINJA_NATIVE: return jinja_call_native(run, callee.native->row, callee.native->self, arguments);
-    case JINJA_MACRO: return jinja_call_macro(run, callee.macro, arguments);
-    case JINJA_BLOCK: return jinja_call_block(run, callee.block);
+    case JINJA_UNDEFINED:
+        return jinja_fail_undefined(run, callee);
+    case JINJA_NATIVE:
+        return jinja_call_native(run, callee.native->row, callee.native->self, arguments);
+    case JINJA_MACRO:
+        return jinja_call_macro(run, callee.macro, arguments);
+    case JINJA_BLOCK:
+        return jinja_call_block(run, callee.block);
     case JINJA_LOOP:
         if (!callee.loop->node->flag)
             return jinja_fail(run, JINJA_TYPE, "The loop must have the 'recursive' marker to be called recursively.");
@@ -182,7 +186,8 @@ struct jinja_value jinja_invoke(struct jinja_run *run, struct jinja_value callee
             return callee.cycler->separator;
         callee.cycler->used = true;
         return jinja_text(run, "", JINJA_TRUSTED);
-    default: return jinja_fail(run, JINJA_TYPE, "'%s' object is not callable", jinja_type_name(callee));
+    default:
+        return jinja_fail(run, JINJA_TYPE, "'%s' object is not callable", jinja_type_name(callee));
     }
 }
 
@@ -220,7 +225,8 @@ static struct jinja_value evaluate_condition(struct jinja_run *run, const struct
         return jinja_evaluate(run, node->a, frame);
     if (node->c || run->failed)
         return jinja_evaluate(run, node->c, frame);
-    return jinja_undefined(run, false, "the inline if-expression on line %u evaluated to false and no else section was defined.", node->line);
+    return jinja_undefined(run, false, "the inline if-expression on line %u evaluated to false and no else section was defined.",
+                           node->line);
 }
 
 /* Left-deep chains (a + b + c ...) are walked without one level of depth for each. */
@@ -248,32 +254,50 @@ static struct jinja_value evaluate_attribute(struct jinja_run *run, const struct
 static struct jinja_value evaluate_deep(struct jinja_run *run, const struct jinja_node *node, struct jinja_frame *frame) {
     struct jinja_value left;
     switch ((enum jinja_node_kind)node->kind) {
-    case NODE_CONSTANT: return node->constant;
-    case NODE_NAME: return evaluate_name(run, node, frame);
+    case NODE_CONSTANT:
+        return node->constant;
+    case NODE_NAME:
+        return evaluate_name(run, node, frame);
     case NODE_LIST:
-    case NODE_TUPLE: return evaluate_list(run, node, frame);
-    case NODE_DICT: return evaluate_dict(run, node, frame);
-    case NODE_ATTRIBUTE: return evaluate_attribute(run, node, frame);
+    case NODE_TUPLE:
+        return evaluate_list(run, node, frame);
+    case NODE_DICT:
+        return evaluate_dict(run, node, frame);
+    case NODE_ATTRIBUTE:
+        return evaluate_attribute(run, node, frame);
     case NODE_ITEM:
         left = jinja_evaluate(run, node->a, frame);
         return jinja_item(run, left, jinja_evaluate(run, node->b, frame));
-    case NODE_SLICE: return evaluate_slice(run, node, frame);
-    case NODE_CALL: return evaluate_call(run, node, frame);
-    case NODE_FILTER: return evaluate_filter(run, node, frame);
-    case NODE_TEST: return evaluate_test(run, node, frame);
-    case NODE_NOT: return jinja_bool(!jinja_truth(jinja_evaluate(run, node->a, frame)));
-    case NODE_NEGATE: return jinja_sign(run, true, jinja_evaluate(run, node->a, frame));
-    case NODE_PLUS: return jinja_sign(run, false, jinja_evaluate(run, node->a, frame));
+    case NODE_SLICE:
+        return evaluate_slice(run, node, frame);
+    case NODE_CALL:
+        return evaluate_call(run, node, frame);
+    case NODE_FILTER:
+        return evaluate_filter(run, node, frame);
+    case NODE_TEST:
+        return evaluate_test(run, node, frame);
+    case NODE_NOT:
+        return jinja_bool(!jinja_truth(jinja_evaluate(run, node->a, frame)));
+    case NODE_NEGATE:
+        return jinja_sign(run, true, jinja_evaluate(run, node->a, frame));
+    case NODE_PLUS:
+        return jinja_sign(run, false, jinja_evaluate(run, node->a, frame));
     case NODE_AND:
         left = jinja_evaluate(run, node->a, frame);
         return jinja_truth(left) ? jinja_evaluate(run, node->b, frame) : left;
     case NODE_OR:
         left = jinja_evaluate(run, node->a, frame);
         return jinja_truth(left) ? left : jinja_evaluate(run, node->b, frame);
-    case NODE_BINARY: return evaluate_binary(run, node, frame);
-    case NODE_CONCAT: return evaluate_concat(run, node, frame);
-    case NODE_COMPARE: return evaluate_compare(run, node, frame);
-    case NODE_CONDITION: return evaluate_condition(run, node, frame);
-    default: CHECK(!"statements are executed, not evaluated"); return JINJA_NOTHING;
+    case NODE_BINARY:
+        return evaluate_binary(run, node, frame);
+    case NODE_CONCAT:
+        return evaluate_concat(run, node, frame);
+    case NODE_COMPARE:
+        return evaluate_compare(run, node, frame);
+    case NODE_CONDITION:
+        return evaluate_condition(run, node, frame);
+    default:
+        CHECK(node->kind < NODE_OUTPUT);
+        return JINJA_NOTHING; /* statements are executed, not evaluated */
     }
 }

@@ -9,14 +9,19 @@
 
 #include "text/jinja_ast.h"
 
+/* Head of a native function: see jinja_function for its arguments, of which it may leave some unused. */
+#define JINJA_FUNCTION(name)                                                                                                           \
+    static struct jinja_value name(struct jinja_run *run __attribute__((unused)), const struct jinja_value *a __attribute__((unused)), \
+                                   const struct jinja_arguments *raw __attribute__((unused)))
+
 struct jinja_macro {
     const struct jinja_node *node; /* NODE_MACRO or NODE_CALL_BLOCK */
     struct jinja_frame *frame;     /* where it was defined */
 };
 
 struct jinja_loop {
-    const struct jinja_node *node; /* NODE_FOR */
-    struct jinja_frame *frame;     /* around the loop */
+    const struct jinja_node *node;   /* NODE_FOR */
+    struct jinja_frame *frame;       /* around the loop */
     const struct jinja_value *items; /* NULL: those of `range` */
     const struct jinja_range *range;
     size_t count, index0, depth0;

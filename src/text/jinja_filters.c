@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -11,25 +10,20 @@
 #include "text/jinja_print.h"
 #include "text/jinja_text.h"
 
-#define FILTER(name) static struct jinja_value name(struct jinja_run *run, const struct jinja_value *a, const struct jinja_arguments *raw)
-#define UNUSED(x) ((void)(x))
-
 static struct jinja_value str(const struct jinja_string *s) { return jinja_string_value(s); }
 
-FILTER(filter_upper) { UNUSED(raw); return str(jinja_map_case(run, jinja_str(run, a[0]), PYTHON_UPPER)); }
-FILTER(filter_lower) { UNUSED(raw); return str(jinja_map_case(run, jinja_str(run, a[0]), PYTHON_LOWER)); }
-FILTER(filter_capitalize) { UNUSED(raw); return str(jinja_capitalize(run, jinja_str(run, a[0]))); }
-FILTER(filter_string) { UNUSED(raw); return str(jinja_str(run, a[0])); }
-FILTER(filter_safe) { UNUSED(raw); return str(jinja_as_markup(run, jinja_str(run, a[0]), true)); }
+JINJA_FUNCTION(filter_upper) { return str(jinja_map_case(run, jinja_str(run, a[0]), PYTHON_UPPER)); }
+JINJA_FUNCTION(filter_lower) { return str(jinja_map_case(run, jinja_str(run, a[0]), PYTHON_LOWER)); }
+JINJA_FUNCTION(filter_capitalize) { return str(jinja_capitalize(run, jinja_str(run, a[0]))); }
+JINJA_FUNCTION(filter_string) { return str(jinja_str(run, a[0])); }
+JINJA_FUNCTION(filter_safe) { return str(jinja_as_markup(run, jinja_str(run, a[0]), true)); }
 
-FILTER(filter_trim) {
-    UNUSED(raw);
+JINJA_FUNCTION(filter_trim) {
     const struct jinja_string *chars = a[1].kind == JINJA_ABSENT || a[1].kind == JINJA_NONE ? NULL : jinja_need_string(run, a[1], "trim");
     return str(jinja_strip(run, jinja_str(run, a[0]), chars, true, true));
 }
 
-FILTER(filter_title) { /* words begin behind white space and - ( { [ < */
-    UNUSED(raw);
+JINJA_FUNCTION(filter_title) { /* words begin behind white space and - ( { [ < */
     const struct jinja_string *s = jinja_str(run, a[0]);
     struct jinja_builder b = jinja_builder_start(run);
     for (size_t begin = 0, next = 0; s && begin < s->size_bytes && jinja_step(run, 1); begin = next) {
@@ -48,53 +42,49 @@ FILTER(filter_title) { /* words begin behind white space and - ( { [ < */
     return str(jinja_builder_take(&b));
 }
 
-FILTER(filter_replace) {
-    UNUSED(raw);
+JINJA_FUNCTION(filter_replace) {
     int64_t count;
     if (!jinja_need_index(run, a[3], -1, &count))
         return JINJA_NOTHING;
     return str(jinja_replace(run, jinja_plain_str(run, a[0]), jinja_plain_str(run, a[1]), jinja_plain_str(run, a[2]), count));
 }
 
-FILTER(filter_center) {
-    UNUSED(raw);
+JINJA_FUNCTION(filter_center) {
     int64_t width;
     return jinja_need_index(run, a[1], 80, &width) ? str(jinja_center(run, jinja_str(run, a[0]), width, NULL)) : JINJA_NOTHING;
 }
 
-FILTER(filter_escape) {
-    UNUSED(raw);
+JINJA_FUNCTION(filter_escape) {
     struct jinja_builder b = jinja_builder_start(run);
     jinja_put_escaped(&b, jinja_str(run, a[0]));
     return str(jinja_as_markup(run, jinja_builder_take(&b), true));
 }
 
-FILTER(filter_forceescape) {
-    UNUSED(raw);
+JINJA_FUNCTION(filter_forceescape) {
     struct jinja_builder b = jinja_builder_start(run);
     jinja_put_escaped(&b, jinja_plain_str(run, a[0]));
     return str(jinja_as_markup(run, jinja_builder_take(&b), true));
 }
 
-FILTER(filter_default) {
-    UNUSED(raw);
+JINJA_FUNCTION(filter_default) {
     if (a[0].kind != JINJA_UNDEFINED && !(jinja_truth(a[2]) && !jinja_truth(a[0])))
         return a[0];
     return a[1].kind == JINJA_ABSENT ? jinja_text(run, "", JINJA_TRUSTED) : a[1];
 }
 
-FILTER(filter_attr) {
-    UNUSED(raw);
+JINJA_FUNCTION(filter_attr) {
     const struct jinja_string *name = jinja_need_string(run, a[1], "attr");
     if (!name)
         return JINJA_NOTHING;
     if (a[0].kind == JINJA_UNDEFINED)
         return jinja_fail_undefined(run, a[0]);
     struct jinja_value value = jinja_builtin_attribute(run, a[0], jinja_string_text(name));
-    return value.kind != JINJA_ABSENT ? value : jinja_undefined(run, false, "'%s object' has no attribute '%.100s'", jinja_type_name(a[0]), name->data);
+    return value.kind != JINJA_ABSENT
+               ? value
+               : jinja_undefined(run, false, "'%s object' has no attribute '%.100s'", jinja_type_name(a[0]), name->data);
 }
 
-FILTER(filter_format) {
+JINJA_FUNCTION(filter_format) {
     const struct jinja_string *s = jinja_str(run, a[0]);
     if (raw->count && raw->named_count)
         return jinja_fail(run, JINJA_TYPE, "can't handle positional and keyword arguments at the same time");
@@ -104,11 +94,11 @@ FILTER(filter_format) {
     struct jinja_list *positional = jinja_list_new(run, raw->count);
     for (size_t i = 0; i < raw->count; i++)
         jinja_list_append(run, positional, raw->values[i]);
-    return s ? jinja_percent_format(run, s, raw->named_count ? jinja_dict_value(named) : jinja_list_value(JINJA_TUPLE, positional)) : JINJA_NOTHING;
+    return s ? jinja_percent_format(run, s, raw->named_count ? jinja_dict_value(named) : jinja_list_value(JINJA_TUPLE, positional))
+             : JINJA_NOTHING;
 }
 
-FILTER(filter_indent) {
-    UNUSED(raw);
+JINJA_FUNCTION(filter_indent) {
     int64_t width = 4;
     const struct jinja_string *s = jinja_need_string(run, a[0], "indent"), *indent = a[1].kind == JINJA_STRING ? a[1].string : NULL;
     if (!s || (!indent && !jinja_need_index(run, a[1], 4, &width)))
@@ -132,8 +122,7 @@ FILTER(filter_indent) {
     return str(jinja_as_markup(run, jinja_builder_take(&b), s->markup));
 }
 
-FILTER(filter_truncate) {
-    UNUSED(raw);
+JINJA_FUNCTION(filter_truncate) {
     int64_t length, leeway, whole = jinja_length(a[0]);
     const struct jinja_string *end = jinja_string_new(run, "...", 3, JINJA_TRUSTED);
     if (a[3].kind != JINJA_ABSENT)
@@ -147,7 +136,8 @@ FILTER(filter_truncate) {
     const struct jinja_string *s = jinja_need_string(run, a[0], "truncate");
     if (!s)
         return JINJA_NOTHING;
-    const struct jinja_string *kept = jinja_substring(run, s, 0, (size_t)length - end->length), *space = jinja_string_new(run, " ", 1, JINJA_TRUSTED);
+    const struct jinja_string *kept = jinja_substring(run, s, 0, (size_t)length - end->length),
+                              *space = jinja_string_new(run, " ", 1, JINJA_TRUSTED);
     if (!jinja_truth(a[2]) && kept && space) {
         size_t cut = jinja_find(run, kept, space, 0, kept->size_bytes, true);
         kept = cut == SIZE_MAX ? kept : jinja_subbytes(run, kept, 0, cut);
@@ -155,8 +145,7 @@ FILTER(filter_truncate) {
     return kept ? jinja_binary(run, '+', str(kept), str(end)) : JINJA_NOTHING;
 }
 
-FILTER(filter_wordcount) {
-    UNUSED(raw);
+JINJA_FUNCTION(filter_wordcount) {
     const struct jinja_string *s = jinja_str(run, a[0]);
     int64_t count = 0;
     bool inside = false;
@@ -179,8 +168,7 @@ static void put_quoted(struct jinja_builder *b, const struct jinja_string *s, bo
     }
 }
 
-FILTER(filter_urlencode) {
-    UNUSED(raw);
+JINJA_FUNCTION(filter_urlencode) {
     struct jinja_builder b = jinja_builder_start(run);
     if (a[0].kind == JINJA_STRING || !jinja_iterable(a[0])) {
         put_quoted(&b, jinja_str(run, a[0]), false);
@@ -227,15 +215,18 @@ static bool number_text(struct jinja_run *run, const struct jinja_string *s, cha
 #define NUMBER_TEXT_BYTES 5000
 
 static bool parse_float(struct jinja_run *run, const struct jinja_string *s, double *out) {
-    char text[NUMBER_TEXT_BYTES], *end;
+    char text[NUMBER_TEXT_BYTES];
     if (!number_text(run, s, text, sizeof text))
         return false;
+    bool negative = text[0] == '-', infinite;
     const char *digits = text + (text[0] == '-' || text[0] == '+');
-    bool word = strcasecmp(digits, "inf") == 0 || strcasecmp(digits, "infinity") == 0 || strcasecmp(digits, "nan") == 0;
-    if (!word && strspn(digits, "0123456789.eE+-") != strlen(digits))
+    infinite = strcasecmp(digits, "inf") == 0 || strcasecmp(digits, "infinity") == 0;
+    if (infinite || strcasecmp(digits, "nan") == 0)
+        *out = infinite ? INFINITY : NAN;
+    else if (digits[0] == '-' || !jinja_parse_float(text_of(digits), out))
         return false;
-    *out = strtod(text, &end);
-    return *end == 0;
+    *out = negative ? -*out : *out;
+    return true;
 }
 
 static bool parse_integer(struct jinja_run *run, const struct jinja_string *s, int64_t base, struct jinja_value *out) {
@@ -260,8 +251,7 @@ static bool parse_integer(struct jinja_run *run, const struct jinja_string *s, i
     return true;
 }
 
-FILTER(filter_int) {
-    UNUSED(raw);
+JINJA_FUNCTION(filter_int) {
     struct jinja_value value = a[0], otherwise = a[1].kind == JINJA_ABSENT ? jinja_int(0) : a[1];
     int64_t base;
     double d;
@@ -281,8 +271,7 @@ FILTER(filter_int) {
     return jinja_is_number(value) ? jinja_integer_add(run, value, jinja_int(0)) : otherwise;
 }
 
-FILTER(filter_float) {
-    UNUSED(raw);
+JINJA_FUNCTION(filter_float) {
     double d;
     if (a[0].kind == JINJA_UNDEFINED)
         return jinja_fail_undefined(run, a[0]);
@@ -293,8 +282,7 @@ FILTER(filter_float) {
     return a[1].kind == JINJA_ABSENT ? jinja_float(0) : a[1];
 }
 
-FILTER(filter_abs) {
-    UNUSED(raw);
+JINJA_FUNCTION(filter_abs) {
     if (a[0].kind == JINJA_FLOAT)
         return jinja_float(fabs(a[0].number));
     if (!jinja_is_number(a[0]))
@@ -302,8 +290,7 @@ FILTER(filter_abs) {
     return jinja_integer_compare(a[0], jinja_int(0)) < 0 ? jinja_integer_negate(run, a[0]) : jinja_integer_add(run, a[0], jinja_int(0));
 }
 
-FILTER(filter_round) {
-    UNUSED(raw);
+JINJA_FUNCTION(filter_round) {
     int64_t precision;
     const struct jinja_string *method = a[2].kind == JINJA_ABSENT ? NULL : jinja_need_string(run, a[2], "round");
     if (!jinja_is_number(a[0]) || !jinja_need_index(run, a[1], 0, &precision) || run->failed)
@@ -322,13 +309,14 @@ FILTER(filter_round) {
         double rounded = isfinite(d) ? nearbyint(d * scale) / scale : d;
         return a[0].kind == JINJA_FLOAT ? jinja_float(rounded) : jinja_integer_from_double(run, rounded);
     }
-    char text[700]; /* the decimal rounding of the C library is exact, as Python's */
+    if (precision > 90 || fabs(d) > 1e17) /* no digit is lost */
+        return jinja_float(d);
+    char text[120]; /* the decimal rounding of the C library is exact, as Python's */
     snprintf(text, sizeof text, "%.*f", (int)precision, d);
-    return jinja_float(strtod(text, NULL));
+    return jinja_parse_float(text_of(text), &d) ? jinja_float(d) : JINJA_NOTHING;
 }
 
-FILTER(filter_filesizeformat) {
-    UNUSED(raw);
+JINJA_FUNCTION(filter_filesizeformat) {
     static const char units[] = "kMGTPEZY";
     struct jinja_value number = filter_float(run, (struct jinja_value[2]){a[0], JINJA_NOTHING}, raw);
     if (number.kind != JINJA_FLOAT)

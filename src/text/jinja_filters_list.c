@@ -7,12 +7,10 @@
 #include "text/jinja_print.h"
 #include "text/jinja_text.h"
 
-#define FILTER(name) static struct jinja_value name(struct jinja_run *run, const struct jinja_value *a, const struct jinja_arguments *raw)
-#define UNUSED(x) ((void)(x))
-
 /* ---- attribute getters: "name", "a.b.0", 3 ---- */
 
-static struct jinja_value get_path(struct jinja_run *run, struct jinja_value item, const struct jinja_string *path, struct jinja_value otherwise) {
+static struct jinja_value get_path(struct jinja_run *run, struct jinja_value item, const struct jinja_string *path,
+                                   struct jinja_value otherwise) {
     for (size_t at = 0; path && at <= path->size_bytes && !run->failed;) {
         const char *dot = memchr(path->data + at, '.', path->size_bytes - at);
         size_t end = dot ? (size_t)(dot - path->data) : path->size_bytes;
@@ -74,8 +72,8 @@ void jinja_sort(struct jinja_run *run, struct jinja_value *items, struct jinja_v
 }
 
 /* Copies the items of v, and makes a key for each. */
-static struct jinja_list *copy_with_keys(struct jinja_run *run, struct jinja_value v, struct jinja_value attribute, struct jinja_value otherwise,
-                                         struct jinja_value case_sensitive, struct jinja_value **keys) {
+static struct jinja_list *copy_with_keys(struct jinja_run *run, struct jinja_value v, struct jinja_value attribute,
+                                         struct jinja_value otherwise, struct jinja_value case_sensitive, struct jinja_value **keys) {
     const struct jinja_list *items = jinja_items(run, v);
     struct jinja_list *copy = items ? jinja_list_new(run, items->count) : NULL;
     *keys = copy ? jinja_alloc(run, (items->count + 1) * sizeof **keys) : NULL;
@@ -103,8 +101,7 @@ static struct jinja_value sort_key(struct jinja_run *run, struct jinja_value ite
     return jinja_list_value(JINJA_LIST, key);
 }
 
-FILTER(filter_sort) {
-    UNUSED(raw);
+JINJA_FUNCTION(filter_sort) {
     struct jinja_value *keys;
     struct jinja_list *list = copy_with_keys(run, a[0], absent, absent, jinja_bool(true), &keys);
     if (!list)
@@ -115,8 +112,7 @@ FILTER(filter_sort) {
     return jinja_list_value(JINJA_LIST, list);
 }
 
-FILTER(filter_dictsort) {
-    UNUSED(raw);
+JINJA_FUNCTION(filter_dictsort) {
     if (a[0].kind == JINJA_UNDEFINED)
         return jinja_fail_undefined(run, a[0]);
     if (a[0].kind != JINJA_DICT)
@@ -133,8 +129,7 @@ FILTER(filter_dictsort) {
     return jinja_list_value(JINJA_LIST, list);
 }
 
-FILTER(filter_groupby) {
-    UNUSED(raw);
+JINJA_FUNCTION(filter_groupby) {
     struct jinja_value *keys;
     struct jinja_list *list = copy_with_keys(run, a[0], a[1], a[2], a[3], &keys), *groups = jinja_list_new(run, 0), *members = NULL;
     if (list)
@@ -166,11 +161,10 @@ static struct jinja_value extreme(struct jinja_run *run, const struct jinja_valu
     return list->items[best];
 }
 
-FILTER(filter_max) { UNUSED(raw); return extreme(run, a, true); }
-FILTER(filter_min) { UNUSED(raw); return extreme(run, a, false); }
+JINJA_FUNCTION(filter_max) { return extreme(run, a, true); }
+JINJA_FUNCTION(filter_min) { return extreme(run, a, false); }
 
-FILTER(filter_unique) {
-    UNUSED(raw);
+JINJA_FUNCTION(filter_unique) {
     struct jinja_value *keys;
     struct jinja_list *list = copy_with_keys(run, a[0], a[2], absent, a[1], &keys), *kept = jinja_list_new(run, 0);
     struct jinja_dict *seen = jinja_dict_new(run);
@@ -214,7 +208,7 @@ static struct jinja_value map_attribute(struct jinja_run *run, const struct jinj
 
 static struct jinja_value empty_iterator(struct jinja_run *run) { return jinja_list_value(JINJA_ITERATOR, jinja_list_new(run, 0)); }
 
-FILTER(filter_map) {
+JINJA_FUNCTION(filter_map) {
     if (!jinja_truth(a[0]))
         return empty_iterator(run);
     const struct jinja_list *items = jinja_items(run, a[0]);
@@ -258,37 +252,33 @@ static struct jinja_value choose(struct jinja_run *run, const struct jinja_value
     return jinja_list_value(JINJA_ITERATOR, kept);
 }
 
-FILTER(filter_select) { return choose(run, a, raw, false, true); }
-FILTER(filter_reject) { return choose(run, a, raw, false, false); }
-FILTER(filter_selectattr) { return choose(run, a, raw, true, true); }
-FILTER(filter_rejectattr) { return choose(run, a, raw, true, false); }
+JINJA_FUNCTION(filter_select) { return choose(run, a, raw, false, true); }
+JINJA_FUNCTION(filter_reject) { return choose(run, a, raw, false, false); }
+JINJA_FUNCTION(filter_selectattr) { return choose(run, a, raw, true, true); }
+JINJA_FUNCTION(filter_rejectattr) { return choose(run, a, raw, true, false); }
 
 /* ---- the rest ---- */
 
-FILTER(filter_length) {
-    UNUSED(raw);
+JINJA_FUNCTION(filter_length) {
     int64_t length = a[0].kind == JINJA_LOOP ? (int64_t)a[0].loop->count : jinja_length(a[0]);
     return length < 0 ? jinja_fail(run, JINJA_TYPE, "object of type '%s' has no len()", jinja_type_name(a[0])) : jinja_int(length);
 }
 
-FILTER(filter_first) {
-    UNUSED(raw);
+JINJA_FUNCTION(filter_first) {
     if (a[0].kind == JINJA_ITERATOR && a[0].list->position < a[0].list->count)
         return a[0].list->items[a[0].list->position++];
     const struct jinja_list *items = jinja_items(run, a[0]);
     return items && items->count > 0 ? items->items[0] : jinja_undefined(run, false, "No first item, sequence was empty.");
 }
 
-FILTER(filter_last) {
-    UNUSED(raw);
+JINJA_FUNCTION(filter_last) {
     if (a[0].kind == JINJA_ITERATOR)
         return jinja_fail(run, JINJA_TYPE, "'generator' object is not reversible");
     const struct jinja_list *items = jinja_items(run, a[0]);
     return items && items->count > 0 ? items->items[items->count - 1] : jinja_undefined(run, false, "No last item, sequence was empty.");
 }
 
-FILTER(filter_list) {
-    UNUSED(raw);
+JINJA_FUNCTION(filter_list) {
     struct jinja_list *copy = jinja_list_new(run, 0);
     const struct jinja_list *items = jinja_items(run, a[0]);
     for (size_t i = 0; items && i < items->count && !run->failed; i++)
@@ -296,8 +286,7 @@ FILTER(filter_list) {
     return items ? jinja_list_value(JINJA_LIST, copy) : JINJA_NOTHING;
 }
 
-FILTER(filter_reverse) {
-    UNUSED(raw);
+JINJA_FUNCTION(filter_reverse) {
     if (a[0].kind == JINJA_STRING)
         return jinja_string_value(jinja_reverse_string(run, a[0].string));
     const struct jinja_list *items = jinja_items(run, a[0]);
@@ -307,8 +296,7 @@ FILTER(filter_reverse) {
     return jinja_list_value(a[0].kind == JINJA_ITERATOR ? JINJA_LIST : JINJA_ITERATOR, reversed);
 }
 
-FILTER(filter_items) {
-    UNUSED(raw);
+JINJA_FUNCTION(filter_items) {
     if (a[0].kind == JINJA_UNDEFINED)
         return empty_iterator(run);
     if (a[0].kind != JINJA_DICT)
@@ -317,8 +305,7 @@ FILTER(filter_items) {
     return jinja_list_value(JINJA_ITERATOR, jinja_items(run, (struct jinja_value){.kind = JINJA_VIEW, .view = &view}));
 }
 
-FILTER(filter_join) {
-    UNUSED(raw);
+JINJA_FUNCTION(filter_join) {
     const struct jinja_string *separator = a[1].kind == JINJA_ABSENT ? NULL : jinja_plain_str(run, a[1]);
     const struct jinja_list *items = jinja_items(run, a[0]);
     struct jinja_builder b = jinja_builder_start(run);
@@ -330,8 +317,7 @@ FILTER(filter_join) {
     return jinja_string_value(jinja_builder_take(&b));
 }
 
-FILTER(filter_sum) {
-    UNUSED(raw);
+JINJA_FUNCTION(filter_sum) {
     struct jinja_value total = a[2].kind == JINJA_ABSENT ? jinja_int(0) : a[2];
     if (total.kind == JINJA_STRING)
         return jinja_fail(run, JINJA_TYPE, "sum() can't sum strings [use ''.join(seq) instead]");
@@ -341,8 +327,7 @@ FILTER(filter_sum) {
     return total;
 }
 
-FILTER(filter_batch) {
-    UNUSED(raw);
+JINJA_FUNCTION(filter_batch) {
     int64_t size;
     const struct jinja_list *items = jinja_items(run, a[0]);
     struct jinja_list *batches = jinja_list_new(run, 0), *batch = NULL;
@@ -360,8 +345,7 @@ FILTER(filter_batch) {
     return jinja_list_value(JINJA_ITERATOR, batches);
 }
 
-FILTER(filter_slice) {
-    UNUSED(raw);
+JINJA_FUNCTION(filter_slice) {
     int64_t count;
     const struct jinja_list *items = jinja_items(run, a[0]);
     struct jinja_list *slices = jinja_list_new(run, 0);

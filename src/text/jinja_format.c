@@ -21,9 +21,9 @@ struct spec {
     char align;   /* < > ^ =, or 0: the type's own */
     char sign;    /* + - or space; 0: as - */
     bool alternate, zero;
-    char grouping; /* , or _ or 0 */
+    char grouping;            /* , or _ or 0 */
     int64_t width, precision; /* -1: not given */
-    char type;     /* 0: not given */
+    char type;                /* 0: not given */
 };
 
 /* Sign, prefix and body of a formatted number. */
@@ -75,6 +75,11 @@ static void sign_of(struct number *n, bool negative, const struct spec *spec) {
     n->sign[0] = negative ? '-' : spec->sign == '+' || spec->sign == ' ' ? spec->sign : 0;
 }
 
+static void add_text(struct number *n, const char *text) {
+    size_t size = strlen(n->body);
+    snprintf(n->body + size, sizeof n->body - size, "%s", text);
+}
+
 static struct number float_number(struct jinja_run *run, double d, const struct spec *spec) {
     struct number n = {0};
     char type = spec->type ? spec->type : 'r', format[8] = "%";
@@ -98,12 +103,12 @@ static struct number float_number(struct jinja_run *run, double d, const struct 
         snprintf(format, sizeof format, "%%%s.*%c", spec->alternate ? "#" : "", c);
         snprintf(n.body, sizeof n.body, format, spec->precision < 0 ? 6 : (int)spec->precision, d);
         if (type == 'r' && !strpbrk(n.body, ".e"))
-            strncat(n.body, ".0", 3);
+            add_text(&n, ".0");
     }
     if (spec->grouping)
         group_digits(n.body, spec->grouping);
     if (type == '%')
-        strncat(n.body, "%", 2);
+        add_text(&n, "%");
     return n;
 }
 
@@ -234,8 +239,8 @@ static void put_percent_value(struct jinja_builder *b, struct spec *spec, struct
     }
     if (whole && v.kind == JINJA_FLOAT)
         v = jinja_integer_from_double(run, v.number);
-    struct number n = whole ? integer_number(run, v, spec)
-                            : float_number(run, v.kind == JINJA_FLOAT ? v.number : jinja_integer_double(v), spec);
+    struct number n =
+        whole ? integer_number(run, v, spec) : float_number(run, v.kind == JINJA_FLOAT ? v.number : jinja_integer_double(v), spec);
     if (whole && spec->precision > (int64_t)strlen(n.body) && spec->precision < PRECISION_MAX) { /* least number of digits */
         size_t size = strlen(n.body), zeros = (size_t)spec->precision - size;
         memmove(n.body + zeros, n.body, size + 1);
@@ -486,7 +491,8 @@ static const struct jinja_string *expand(struct brace *p, const struct jinja_str
                 break;
         }
         if (c == '}' || end >= format->size_bytes) {
-            jinja_fail(p->run, JINJA_TYPE, c == '}' ? "Single '}' encountered in format string" : "Single '{' encountered in format string");
+            jinja_fail(p->run, JINJA_TYPE,
+                       c == '}' ? "Single '}' encountered in format string" : "Single '{' encountered in format string");
             break;
         }
         const struct jinja_string *field = jinja_subbytes(p->run, format, at + 1, end);

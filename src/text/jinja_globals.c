@@ -6,12 +6,9 @@
 #include "text/jinja_print.h"
 #include "text/jinja_text.h"
 
-#define METHOD(name) static struct jinja_value name(struct jinja_run *run, const struct jinja_value *a, const struct jinja_arguments *raw)
-#define UNUSED(x) ((void)(x))
 #define RANGE_MAX 100000
 
-METHOD(global_range) {
-    UNUSED(a);
+JINJA_FUNCTION(global_range) {
     int64_t numbers[3] = {0, 0, 1};
     if (raw->count < 1 || raw->count > 3 || raw->named_count)
         return jinja_fail(run, JINJA_TYPE, "range expected 1 to 3 arguments, got %zu", raw->count);
@@ -24,7 +21,8 @@ METHOD(global_range) {
     if (numbers[2] == 0)
         return jinja_fail(run, JINJA_TYPE, "range() arg 3 must not be zero");
     int64_t distance, stride = numbers[2];
-    bool far = numbers[2] > 0 ? __builtin_sub_overflow(numbers[1], numbers[0], &distance) : __builtin_sub_overflow(numbers[0], numbers[1], &distance);
+    bool far = numbers[2] > 0 ? __builtin_sub_overflow(numbers[1], numbers[0], &distance)
+                              : __builtin_sub_overflow(numbers[0], numbers[1], &distance);
     if (stride < 0)
         stride = stride < -INT64_MAX ? INT64_MAX : -stride;
     int64_t count = far ? INT64_MAX : distance > 0 ? (distance - 1) / stride + 1 : 0;
@@ -65,10 +63,9 @@ static struct jinja_dict *dict_from(struct jinja_run *run, const struct jinja_ar
     return run->failed ? NULL : dict;
 }
 
-METHOD(global_dict) { UNUSED(a); return jinja_dict_value(dict_from(run, raw)); }
+JINJA_FUNCTION(global_dict) { return jinja_dict_value(dict_from(run, raw)); }
 
-METHOD(global_namespace) {
-    UNUSED(a);
+JINJA_FUNCTION(global_namespace) {
     struct jinja_dict *dict = dict_from(run, raw);
     for (size_t i = 0; dict && i < dict->used; i++)
         if (dict->entries[i].key.kind == JINJA_STRING && text_starts_with(jinja_string_text(dict->entries[i].key.string), TEXT("_")))
@@ -76,8 +73,7 @@ METHOD(global_namespace) {
     return dict ? (struct jinja_value){.kind = JINJA_NAMESPACE, .dict = dict} : JINJA_NOTHING;
 }
 
-METHOD(global_cycler) {
-    UNUSED(a);
+JINJA_FUNCTION(global_cycler) {
     struct jinja_cycler *cycler = jinja_alloc(run, sizeof *cycler);
     struct jinja_list *items = jinja_list_new(run, raw->count);
     for (size_t i = 0; i < raw->count; i++)
@@ -90,8 +86,7 @@ METHOD(global_cycler) {
     return (struct jinja_value){.kind = JINJA_CYCLER, .cycler = cycler};
 }
 
-METHOD(global_joiner) {
-    UNUSED(raw);
+JINJA_FUNCTION(global_joiner) {
     struct jinja_cycler *joiner = jinja_alloc(run, sizeof *joiner);
     if (!joiner)
         return JINJA_NOTHING;
@@ -99,15 +94,13 @@ METHOD(global_joiner) {
     return (struct jinja_value){.kind = JINJA_JOINER, .cycler = joiner};
 }
 
-METHOD(global_raise_exception) {
-    UNUSED(raw);
+JINJA_FUNCTION(global_raise_exception) {
     const struct jinja_string *message = jinja_str(run, a[1]);
     return message ? jinja_fail(run, JINJA_RAISED, "%.*s", (int)(message->size_bytes > 4000 ? 4000 : message->size_bytes), message->data)
                    : JINJA_NOTHING;
 }
 
-METHOD(global_strftime_now) {
-    UNUSED(raw);
+JINJA_FUNCTION(global_strftime_now) {
     const struct jinja_string *format = jinja_need_string(run, a[1], "strftime");
     if (!format)
         return JINJA_NOTHING;
@@ -121,7 +114,10 @@ METHOD(global_strftime_now) {
     for (size_t i = 0; i < format->size_bytes; i++) {
         char c = format->data[i], next = i + 1 < format->size_bytes ? format->data[i + 1] : 0;
         bool own = c == '%' && (next == 'f' || next == 'z' || next == 'Z');
-        jinja_put(&plain, own ? "000000" : format->data + i, own ? (next == 'f' ? 6 : 0) : c == '%' && next ? 2 : 1,
+        jinja_put(&plain, own ? "000000" : format->data + i,
+                  own                ? (next == 'f' ? 6 : 0)
+                  : c == '%' && next ? 2
+                                     : 1,
                   jinja_trust_at(format, i));
         i += c == '%' && next;
     }
@@ -134,10 +130,7 @@ METHOD(global_strftime_now) {
     return jinja_string_value(jinja_string_new(run, text, size - 1, format->trust == JINJA_TRUSTED ? JINJA_TRUSTED : JINJA_DATA));
 }
 
-METHOD(global_lipsum) {
-    UNUSED(a), UNUSED(raw);
-    return jinja_fail(run, JINJA_TYPE, "lipsum() is not supported");
-}
+JINJA_FUNCTION(global_lipsum) { return jinja_fail(run, JINJA_TYPE, "lipsum() is not supported"); }
 
 struct jinja_value jinja_global(struct jinja_run *run, struct text name) {
     static const struct jinja_native_row rows[] = {

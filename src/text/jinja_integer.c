@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -125,7 +124,9 @@ struct jinja_value jinja_integer_subtract(struct jinja_run *run, struct jinja_va
     return add_signed(run, a, b, true);
 }
 
-struct jinja_value jinja_integer_negate(struct jinja_run *run, struct jinja_value a) { return jinja_integer_subtract(run, jinja_int(0), a); }
+struct jinja_value jinja_integer_negate(struct jinja_run *run, struct jinja_value a) {
+    return jinja_integer_subtract(run, jinja_int(0), a);
+}
 
 struct jinja_value jinja_integer_multiply(struct jinja_run *run, struct jinja_value a, struct jinja_value b) {
     int64_t p, q, product;
@@ -209,7 +210,9 @@ bool jinja_integer_parse(struct jinja_run *run, struct text digits, unsigned bas
     struct jinja_value value = jinja_int(0);
     for (size_t i = 0; i < digits.size_bytes && !run->failed; i++) {
         char c = digits.data[i];
-        unsigned digit = c >= '0' && c <= '9' ? (unsigned)(c - '0') : (c | 32) >= 'a' && (c | 32) <= 'z' ? (unsigned)((c | 32) - 'a') + 10 : 99;
+        unsigned digit = c >= '0' && c <= '9'                 ? (unsigned)(c - '0')
+                         : (c | 32) >= 'a' && (c | 32) <= 'z' ? (unsigned)((c | 32) - 'a') + 10
+                                                              : 99;
         if (digit >= base)
             return false;
         value = jinja_integer_add(run, jinja_integer_multiply(run, value, jinja_int(base)), jinja_int(digit));
@@ -233,15 +236,41 @@ void jinja_integer_print(struct jinja_builder *b, struct jinja_value a) {
     }
 }
 
+bool jinja_parse_float(struct text text, double *out) {
+    if (text_parse_f64(text, out))
+        return true;
+    /* A number that is too large is refused as well: with its exponent cut off it must be one. */
+    size_t mark = 0;
+    while (mark < text.size_bytes && (text.data[mark] | 32) != 'e')
+        mark++;
+    if (mark == text.size_bytes || !text_parse_f64((struct text){text.data, mark}, out))
+        return false;
+    for (size_t i = mark + 1 + (mark + 1 < text.size_bytes && text.data[mark + 1] == '+'); i < text.size_bytes; i++)
+        if (text.data[i] < '0' || text.data[i] > '9')
+            return false;
+    *out = *out == 0 ? *out : *out < 0 ? -INFINITY : INFINITY;
+    return true;
+}
+
 double jinja_integer_double(struct jinja_value a) {
     int64_t value;
     if (small(a, &value))
         return (double)value;
-    char text[9 * (LIMBS_MAX + 1) + 2];
+    char text[120]; /* 36 digits or more decide the rounding; whether anything follows is one digit more */
+    const uint32_t *limbs = a.big->limbs;
+    uint32_t top = a.big->count, low = top > 4 ? top - 4 : 0;
+    bool rest = false;
+    for (uint32_t i = 0; i < low; i++)
+        rest = rest || limbs[i] != 0;
     size_t at = (size_t)snprintf(text, sizeof text, "%s", a.big->negative ? "-" : "");
-    for (uint32_t i = a.big->count; i-- > 0;)
-        at += (size_t)snprintf(text + at, sizeof text - at, "%09u", a.big->limbs[i]);
-    return strtod(text, NULL);
+    for (uint32_t i = top; i-- > low;)
+        at += (size_t)snprintf(text + at, sizeof text - at, "%09u", limbs[i]);
+    at += (size_t)snprintf(text + at, sizeof text - at, ".%de%u", rest, low * 9);
+    double number = 0;
+    bool read = jinja_parse_float((struct text){text, at}, &number);
+    ASSERT(read);
+    (void)read;
+    return number;
 }
 
 struct jinja_value jinja_integer_from_double(struct jinja_run *run, double d) {

@@ -27,5 +27,7 @@ int jinja_integer_compare(struct jinja_value a, struct jinja_value b); /* <0, 0,
 bool jinja_integer_parse(struct jinja_run *run, struct text digits, unsigned base, struct jinja_value *out);
 void jinja_integer_print(struct jinja_builder *b, struct jinja_value a); /* decimal */
 double jinja_integer_double(struct jinja_value a);                       /* nearest; infinity when too large */
+/* Decimal text ("-1.5e3", without spaces) as the nearest number; infinity when too large. False: not a number, or over 120 characters. */
+bool jinja_parse_float(struct text text, double *out);
 /* Truncates a finite number. */
 struct jinja_value jinja_integer_from_double(struct jinja_run *run, double d);

@@ -42,13 +42,20 @@ struct jinja_value jinja_from_json(struct jinja_run *run, const json_t *json, en
     if (!jinja_step(run, 1))
         return value;
     switch (json ? json_typeof(json) : JSON_NULL) {
-    case JSON_STRING: return jinja_string_value(jinja_string_new(run, json_string_value(json), json_string_length(json), trust));
-    case JSON_INTEGER: return jinja_int(json_integer_value(json));
-    case JSON_REAL: return jinja_float(json_real_value(json));
-    case JSON_TRUE: return jinja_bool(true);
-    case JSON_FALSE: return jinja_bool(false);
-    case JSON_NULL: return value;
-    default: break;
+    case JSON_STRING:
+        return jinja_string_value(jinja_string_new(run, json_string_value(json), json_string_length(json), trust));
+    case JSON_INTEGER:
+        return jinja_int(json_integer_value(json));
+    case JSON_REAL:
+        return jinja_float(json_real_value(json));
+    case JSON_TRUE:
+        return jinja_bool(true);
+    case JSON_FALSE:
+        return jinja_bool(false);
+    case JSON_NULL:
+        return value;
+    default:
+        break;
     }
     if (jinja_enter(run)) {
         if (json_is_object(json)) {
@@ -64,8 +71,7 @@ struct jinja_value jinja_from_json(struct jinja_run *run, const json_t *json, en
     return value;
 }
 
-static struct jinja_value filter_from_json(struct jinja_run *run, const struct jinja_value *a, const struct jinja_arguments *raw) {
-    (void)raw;
+JINJA_FUNCTION(filter_from_json) {
     const struct jinja_string *s = jinja_need_string(run, a[0], "from_json");
     struct jinja_builder wrapped = jinja_builder_start(run); /* in a list: the parser wants a container */
     jinja_put_text(&wrapped, "[");
@@ -199,16 +205,25 @@ static void put_json(struct writer *w, struct jinja_value v, unsigned level) {
     struct jinja_run *run = w->b.run;
     char text[JINJA_FLOAT_BYTES];
     switch (v.kind) {
-    case JINJA_NONE: jinja_put_text(&w->b, "null"); return;
-    case JINJA_BOOL: jinja_put_text(&w->b, v.boolean ? "true" : "false"); return;
+    case JINJA_NONE:
+        jinja_put_text(&w->b, "null");
+        return;
+    case JINJA_BOOL:
+        jinja_put_text(&w->b, v.boolean ? "true" : "false");
+        return;
     case JINJA_INT:
-    case JINJA_BIG: jinja_integer_print(&w->b, v); return;
+    case JINJA_BIG:
+        jinja_integer_print(&w->b, v);
+        return;
     case JINJA_FLOAT:
         jinja_format_float(v.number, text);
         jinja_put_text(&w->b, isnan(v.number) ? "NaN" : isinf(v.number) ? (v.number < 0 ? "-Infinity" : "Infinity") : text);
         return;
-    case JINJA_STRING: put_json_string(w, v.string); return;
-    default: break;
+    case JINJA_STRING:
+        put_json_string(w, v.string);
+        return;
+    default:
+        break;
     }
     if (!jinja_enter(run)) {
         jinja_leave(run);
@@ -239,8 +254,7 @@ static const struct jinja_string *indent_of(struct jinja_run *run, struct jinja_
     return jinja_pad(run, jinja_string_new(run, "", 0, JINJA_TRUSTED), width > 0 ? width : 0, 0, NULL);
 }
 
-static struct jinja_value filter_tojson(struct jinja_run *run, const struct jinja_value *a, const struct jinja_arguments *raw) {
-    (void)raw;
+JINJA_FUNCTION(filter_tojson) {
     struct writer w = {.b = jinja_builder_start(run), .ensure_ascii = jinja_truth(a[1]), .sort_keys = jinja_truth(a[4])};
     w.indent = indent_of(run, a[2]);
     w.pretty = w.indent != NULL;
@@ -263,7 +277,8 @@ enum status jinja_dump_json(const json_t *value, struct byte_buffer *out, struct
     struct jinja_limits limits = jinja_limits_default();
     struct jinja_run *run;
     TRY(jinja_run_create(&limits, &run, err));
-    struct jinja_value json = jinja_call_native(run, &jinja_tojson_row, jinja_from_json(run, value, JINJA_DATA, NULL), &(struct jinja_arguments){0});
+    struct jinja_value json =
+        jinja_call_native(run, &jinja_tojson_row, jinja_from_json(run, value, JINJA_DATA, NULL), &(struct jinja_arguments){0});
     enum status status = run->failed ? error_set(err, STATUS_INVALID, "%.900s", run->error.message)
                                      : byte_buffer_append_text(out, jinja_string_text(json.string), err);
     jinja_run_destroy(run);

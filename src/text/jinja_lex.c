@@ -14,7 +14,7 @@ struct lexer {
     const char *source;
     size_t size_bytes, at;
     uint32_t line;
-    size_t line_begin; /* offset of the line's first byte */
+    size_t line_begin;  /* offset of the line's first byte */
     bool line_starting; /* the last match ended with a newline */
     struct jinja_token *tokens;
     size_t count, capacity;

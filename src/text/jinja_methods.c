@@ -6,9 +6,6 @@
 #include "text/jinja_print.h"
 #include "text/jinja_text.h"
 
-#define METHOD(name) static struct jinja_value name(struct jinja_run *run, const struct jinja_value *a, const struct jinja_arguments *raw)
-#define UNUSED(x) ((void)(x))
-
 static struct jinja_value str(const struct jinja_string *s) { return jinja_string_value(s); }
 static const struct jinja_string *self_of(const struct jinja_value *a) {
     ASSERT(a[0].kind == JINJA_STRING);
@@ -20,16 +17,16 @@ static const struct jinja_string *optional(struct jinja_run *run, struct jinja_v
     return v.kind == JINJA_ABSENT || v.kind == JINJA_NONE ? NULL : jinja_need_string(run, v, function);
 }
 
-METHOD(method_upper) { UNUSED(raw); return str(jinja_map_case(run, self_of(a), PYTHON_UPPER)); }
-METHOD(method_lower) { UNUSED(raw); return str(jinja_map_case(run, self_of(a), PYTHON_LOWER)); }
-METHOD(method_title) { UNUSED(raw); return str(jinja_map_case(run, self_of(a), PYTHON_TITLE)); }
-METHOD(method_capitalize) { UNUSED(raw); return str(jinja_capitalize(run, self_of(a))); }
+JINJA_FUNCTION(method_upper) { return str(jinja_map_case(run, self_of(a), PYTHON_UPPER)); }
+JINJA_FUNCTION(method_lower) { return str(jinja_map_case(run, self_of(a), PYTHON_LOWER)); }
+JINJA_FUNCTION(method_title) { return str(jinja_map_case(run, self_of(a), PYTHON_TITLE)); }
+JINJA_FUNCTION(method_capitalize) { return str(jinja_capitalize(run, self_of(a))); }
 
-METHOD(method_swapcase) { UNUSED(raw); return str(jinja_swap_case(run, self_of(a))); }
+JINJA_FUNCTION(method_swapcase) { return str(jinja_swap_case(run, self_of(a))); }
 
-METHOD(method_strip) { UNUSED(raw); return str(jinja_strip(run, self_of(a), optional(run, a[1], "strip"), true, true)); }
-METHOD(method_lstrip) { UNUSED(raw); return str(jinja_strip(run, self_of(a), optional(run, a[1], "lstrip"), true, false)); }
-METHOD(method_rstrip) { UNUSED(raw); return str(jinja_strip(run, self_of(a), optional(run, a[1], "rstrip"), false, true)); }
+JINJA_FUNCTION(method_strip) { return str(jinja_strip(run, self_of(a), optional(run, a[1], "strip"), true, true)); }
+JINJA_FUNCTION(method_lstrip) { return str(jinja_strip(run, self_of(a), optional(run, a[1], "lstrip"), true, false)); }
+JINJA_FUNCTION(method_rstrip) { return str(jinja_strip(run, self_of(a), optional(run, a[1], "rstrip"), false, true)); }
 
 /* Pieces of s between white space, at most `limit` cuts (< 0: all). */
 static struct jinja_value split_space(struct jinja_run *run, const struct jinja_string *s, int64_t limit) {
@@ -120,12 +117,9 @@ static struct jinja_value split(struct jinja_run *run, const struct jinja_value 
     return from_end ? reversed_list(run, list) : jinja_list_value(JINJA_LIST, list);
 }
 
-METHOD(method_split) { UNUSED(raw); return split(run, a, false); }
-METHOD(method_rsplit) { UNUSED(raw); return split(run, a, true); }
-METHOD(method_splitlines) {
-    UNUSED(raw);
-    return jinja_list_value(JINJA_LIST, jinja_split_lines(run, self_of(a), jinja_truth(a[1])));
-}
+JINJA_FUNCTION(method_split) { return split(run, a, false); }
+JINJA_FUNCTION(method_rsplit) { return split(run, a, true); }
+JINJA_FUNCTION(method_splitlines) { return jinja_list_value(JINJA_LIST, jinja_split_lines(run, self_of(a), jinja_truth(a[1]))); }
 
 static struct jinja_value partition(struct jinja_run *run, const struct jinja_value *a, bool from_end) {
     const struct jinja_string *s = self_of(a), *separator = jinja_need_string(run, a[1], "partition");
@@ -142,11 +136,10 @@ static struct jinja_value partition(struct jinja_run *run, const struct jinja_va
     return jinja_list_value(JINJA_TUPLE, parts);
 }
 
-METHOD(method_partition) { UNUSED(raw); return partition(run, a, false); }
-METHOD(method_rpartition) { UNUSED(raw); return partition(run, a, true); }
+JINJA_FUNCTION(method_partition) { return partition(run, a, false); }
+JINJA_FUNCTION(method_rpartition) { return partition(run, a, true); }
 
-METHOD(method_replace) {
-    UNUSED(raw);
+JINJA_FUNCTION(method_replace) {
     int64_t count;
     const struct jinja_string *old = jinja_need_string(run, a[1], "replace"), *new = jinja_need_string(run, a[2], "replace");
     if (!jinja_need_index(run, a[3], -1, &count) || !old || !new)
@@ -183,13 +176,12 @@ static struct jinja_value find(struct jinja_run *run, const struct jinja_value *
     return before ? jinja_size(before->length) : JINJA_NOTHING;
 }
 
-METHOD(method_find) { UNUSED(raw); return find(run, a, false, false); }
-METHOD(method_rfind) { UNUSED(raw); return find(run, a, true, false); }
-METHOD(method_index) { UNUSED(raw); return find(run, a, false, true); }
-METHOD(method_rindex) { UNUSED(raw); return find(run, a, true, true); }
+JINJA_FUNCTION(method_find) { return find(run, a, false, false); }
+JINJA_FUNCTION(method_rfind) { return find(run, a, true, false); }
+JINJA_FUNCTION(method_index) { return find(run, a, false, true); }
+JINJA_FUNCTION(method_rindex) { return find(run, a, true, true); }
 
-METHOD(method_count) {
-    UNUSED(raw);
+JINJA_FUNCTION(method_count) {
     const struct jinja_string *s = self_of(a), *part = jinja_need_string(run, a[1], "count");
     size_t begin, end;
     int64_t count = 0;
@@ -222,27 +214,24 @@ static struct jinja_value has_affix(struct jinja_run *run, const struct jinja_va
     return jinja_bool(false);
 }
 
-METHOD(method_startswith) { UNUSED(raw); return has_affix(run, a, false); }
-METHOD(method_endswith) { UNUSED(raw); return has_affix(run, a, true); }
+JINJA_FUNCTION(method_startswith) { return has_affix(run, a, false); }
+JINJA_FUNCTION(method_endswith) { return has_affix(run, a, true); }
 
-METHOD(method_removeprefix) {
-    UNUSED(raw);
+JINJA_FUNCTION(method_removeprefix) {
     const struct jinja_string *s = self_of(a), *affix = jinja_need_string(run, a[1], "removeprefix");
     if (!affix || !text_starts_with(jinja_string_text(s), jinja_string_text(affix)))
         return a[0];
     return str(jinja_subbytes(run, s, affix->size_bytes, s->size_bytes));
 }
 
-METHOD(method_removesuffix) {
-    UNUSED(raw);
+JINJA_FUNCTION(method_removesuffix) {
     const struct jinja_string *s = self_of(a), *affix = jinja_need_string(run, a[1], "removesuffix");
     if (!affix || !text_ends_with(jinja_string_text(s), jinja_string_text(affix)))
         return a[0];
     return str(jinja_subbytes(run, s, 0, s->size_bytes - affix->size_bytes));
 }
 
-METHOD(method_join) {
-    UNUSED(raw);
+JINJA_FUNCTION(method_join) {
     const struct jinja_string *s = self_of(a);
     if (!jinja_iterable(a[1]))
         return jinja_fail(run, JINJA_TYPE, "can only join an iterable");
@@ -272,12 +261,11 @@ static struct jinja_value justify(struct jinja_run *run, const struct jinja_valu
     return str(jinja_pad(run, s, left ? padding : 0, right ? padding : 0, fill));
 }
 
-METHOD(method_center) { UNUSED(raw); return justify(run, a, true, true); }
-METHOD(method_ljust) { UNUSED(raw); return justify(run, a, false, true); }
-METHOD(method_rjust) { UNUSED(raw); return justify(run, a, true, false); }
+JINJA_FUNCTION(method_center) { return justify(run, a, true, true); }
+JINJA_FUNCTION(method_ljust) { return justify(run, a, false, true); }
+JINJA_FUNCTION(method_rjust) { return justify(run, a, true, false); }
 
-METHOD(method_zfill) {
-    UNUSED(raw);
+JINJA_FUNCTION(method_zfill) {
     const struct jinja_string *s = self_of(a), *zero = jinja_string_new(run, "0", 1, JINJA_TRUSTED);
     int64_t width;
     if (!jinja_need_index(run, a[1], 0, &width) || !zero)
@@ -290,8 +278,7 @@ METHOD(method_zfill) {
     return str(jinja_builder_take(&b));
 }
 
-METHOD(method_expandtabs) {
-    UNUSED(raw);
+JINJA_FUNCTION(method_expandtabs) {
     const struct jinja_string *s = self_of(a);
     int64_t width, column = 0;
     struct jinja_builder b = jinja_builder_start(run);
@@ -311,8 +298,8 @@ METHOD(method_expandtabs) {
     return str(jinja_builder_take(&b));
 }
 
-METHOD(method_format) { UNUSED(raw); return jinja_brace_format(run, self_of(a), raw); }
-METHOD(method_format_map) {
+JINJA_FUNCTION(method_format) { return jinja_brace_format(run, self_of(a), raw); }
+JINJA_FUNCTION(method_format_map) {
     if (raw->count != 1 || raw->named_count || raw->values[0].kind != JINJA_DICT)
         return jinja_fail(run, JINJA_TYPE, "format_map() takes exactly one mapping");
     const struct jinja_dict *dict = raw->values[0].dict;
@@ -350,24 +337,22 @@ static struct jinja_value all_cased(const struct jinja_value *a, bool upper) {
 static bool is_ascii(uint32_t c) { return c < 0x80; }
 static bool is_identifier_part(uint32_t c) { return c == '_' || python_is_alphanumeric(c); }
 
-METHOD(method_isalnum) { UNUSED(run), UNUSED(raw); return all(a, python_is_alphanumeric); }
-METHOD(method_isalpha) { UNUSED(run), UNUSED(raw); return all(a, python_is_alpha); }
-METHOD(method_isdecimal) { UNUSED(run), UNUSED(raw); return all(a, python_is_decimal); }
-METHOD(method_isdigit) { UNUSED(run), UNUSED(raw); return all(a, python_is_digit); }
-METHOD(method_isnumeric) { UNUSED(run), UNUSED(raw); return all(a, python_is_numeric); }
-METHOD(method_isspace) { UNUSED(run), UNUSED(raw); return all(a, python_is_space); }
-METHOD(method_isupper) { UNUSED(run), UNUSED(raw); return all_cased(a, true); }
-METHOD(method_islower) { UNUSED(run), UNUSED(raw); return all_cased(a, false); }
-METHOD(method_isascii) { UNUSED(run), UNUSED(raw); return self_of(a)->size_bytes == 0 ? jinja_bool(true) : all(a, is_ascii); }
-METHOD(method_isprintable) { UNUSED(run), UNUSED(raw); return self_of(a)->size_bytes == 0 ? jinja_bool(true) : all(a, python_is_printable); }
-METHOD(method_isidentifier) {
-    UNUSED(run), UNUSED(raw);
+JINJA_FUNCTION(method_isalnum) { return all(a, python_is_alphanumeric); }
+JINJA_FUNCTION(method_isalpha) { return all(a, python_is_alpha); }
+JINJA_FUNCTION(method_isdecimal) { return all(a, python_is_decimal); }
+JINJA_FUNCTION(method_isdigit) { return all(a, python_is_digit); }
+JINJA_FUNCTION(method_isnumeric) { return all(a, python_is_numeric); }
+JINJA_FUNCTION(method_isspace) { return all(a, python_is_space); }
+JINJA_FUNCTION(method_isupper) { return all_cased(a, true); }
+JINJA_FUNCTION(method_islower) { return all_cased(a, false); }
+JINJA_FUNCTION(method_isascii) { return self_of(a)->size_bytes == 0 ? jinja_bool(true) : all(a, is_ascii); }
+JINJA_FUNCTION(method_isprintable) { return self_of(a)->size_bytes == 0 ? jinja_bool(true) : all(a, python_is_printable); }
+JINJA_FUNCTION(method_isidentifier) {
     const struct jinja_string *s = self_of(a);
     return s->size_bytes > 0 && s->data[0] >= '0' && s->data[0] <= '9' ? jinja_bool(false) : all(a, is_identifier_part);
 }
 
-METHOD(method_istitle) {
-    UNUSED(run), UNUSED(raw);
+JINJA_FUNCTION(method_istitle) {
     const struct jinja_string *s = self_of(a);
     bool inside = false, found = false;
     for (size_t at = 0; at < s->size_bytes;) {

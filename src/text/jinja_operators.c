@@ -159,7 +159,10 @@ static double as_double(struct jinja_value v) { return v.kind == JINJA_FLOAT ? v
 /* Python's float floor division and remainder. */
 static struct jinja_value float_divide(struct jinja_run *run, char op, double a, double b) {
     if (b == 0)
-        return jinja_fail(run, JINJA_TYPE, op == '%' ? "float modulo" : op == 'f' ? "float floor division by zero" : "float division by zero");
+        return jinja_fail(run, JINJA_TYPE,
+                          op == '%'   ? "float modulo"
+                          : op == 'f' ? "float floor division by zero"
+                                      : "float division by zero");
     if (op == '/')
         return jinja_float(a / b);
     double rest = fmod(a, b), quotient = (a - rest) / b;
@@ -198,10 +201,14 @@ static struct jinja_value number_binary(struct jinja_run *run, char op, struct j
     bool whole = a.kind != JINJA_FLOAT && b.kind != JINJA_FLOAT;
     struct jinja_value result = JINJA_NOTHING;
     switch (op) {
-    case '+': return whole ? jinja_integer_add(run, a, b) : jinja_float(as_double(a) + as_double(b));
-    case '-': return whole ? jinja_integer_subtract(run, a, b) : jinja_float(as_double(a) - as_double(b));
-    case '*': return whole ? jinja_integer_multiply(run, a, b) : jinja_float(as_double(a) * as_double(b));
-    case 'p': return power(run, a, b);
+    case '+':
+        return whole ? jinja_integer_add(run, a, b) : jinja_float(as_double(a) + as_double(b));
+    case '-':
+        return whole ? jinja_integer_subtract(run, a, b) : jinja_float(as_double(a) - as_double(b));
+    case '*':
+        return whole ? jinja_integer_multiply(run, a, b) : jinja_float(as_double(a) * as_double(b));
+    case 'p':
+        return power(run, a, b);
     case 'f':
     case '%':
         if (whole) {
@@ -335,13 +342,22 @@ bool jinja_compare(struct jinja_run *run, char op, struct jinja_value a, struct 
     if (run->failed)
         return false;
     switch (op) {
-    case '=': return jinja_equal(run, a, b);
-    case '!': return !jinja_equal(run, a, b);
-    case '<': return jinja_less(run, a, b, "<");
-    case 'l': return jinja_less(run, a, b, "<=") || (!run->failed && jinja_equal(run, a, b));
-    case '>': return jinja_less(run, b, a, ">");
-    case 'g': return jinja_less(run, b, a, ">=") || (!run->failed && jinja_equal(run, a, b));
-    case 'i': return jinja_contains(run, a, b);
-    default: CHECK(op == 'n'); return !jinja_contains(run, a, b);
+    case '=':
+        return jinja_equal(run, a, b);
+    case '!':
+        return !jinja_equal(run, a, b);
+    case '<':
+        return jinja_less(run, a, b, "<");
+    case 'l':
+        return jinja_less(run, a, b, "<=") || (!run->failed && jinja_equal(run, a, b));
+    case '>':
+        return jinja_less(run, b, a, ">");
+    case 'g':
+        return jinja_less(run, b, a, ">=") || (!run->failed && jinja_equal(run, a, b));
+    case 'i':
+        return jinja_contains(run, a, b);
+    default:
+        CHECK(op == 'n');
+        return !jinja_contains(run, a, b);
     }
 }

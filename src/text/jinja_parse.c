@@ -57,9 +57,7 @@ void jinja_nodes_add(struct jinja_parser *p, struct jinja_nodes *nodes, struct j
     nodes->items[nodes->count++] = node;
 }
 
-bool jinja_at_name(const struct jinja_parser *p, const char *name) {
-    return p->token->kind == TOKEN_NAME && text_is(p->token->text, name);
-}
+bool jinja_at_name(const struct jinja_parser *p, const char *name) { return p->token->kind == TOKEN_NAME && text_is(p->token->text, name); }
 
 bool jinja_at_operator(const struct jinja_parser *p, const char *op) {
     return p->token->kind == TOKEN_OPERATOR && text_is(p->token->text, op);
@@ -79,13 +77,20 @@ bool jinja_skip_operator(struct jinja_parser *p, const char *op) {
 
 const char *jinja_describe_token(const struct jinja_token *token, char *buffer, size_t size_bytes) {
     switch (token->kind) {
-    case TOKEN_END: return "end of template";
-    case TOKEN_DATA: return "template data / text";
-    case TOKEN_VARIABLE_BEGIN: return "begin of print statement";
-    case TOKEN_VARIABLE_END: return "end of print statement";
-    case TOKEN_BLOCK_BEGIN: return "begin of statement block";
-    case TOKEN_BLOCK_END: return "end of statement block";
-    default: break;
+    case TOKEN_END:
+        return "end of template";
+    case TOKEN_DATA:
+        return "template data / text";
+    case TOKEN_VARIABLE_BEGIN:
+        return "begin of print statement";
+    case TOKEN_VARIABLE_END:
+        return "end of print statement";
+    case TOKEN_BLOCK_BEGIN:
+        return "begin of statement block";
+    case TOKEN_BLOCK_END:
+        return "end of statement block";
+    default:
+        break;
     }
     snprintf(buffer, size_bytes, "%.*s", TEXT_ARGUMENTS(token->text));
     return buffer;
@@ -126,9 +131,8 @@ static void fail_tag(struct jinja_parser *p, struct text tag) {
     char looking[200], open[300] = "";
     if (p->open > 0) {
         quote_names(p->ends[p->open - 1], looking, sizeof looking);
-        snprintf(open, sizeof open,
-                 " Jinja was looking for the following tags: %s. The innermost block that needs to be closed is '%.*s'.", looking,
-                 TEXT_ARGUMENTS(p->tags[p->open - 1]));
+        snprintf(open, sizeof open, " Jinja was looking for the following tags: %s. The innermost block that needs to be closed is '%.*s'.",
+                 looking, TEXT_ARGUMENTS(p->tags[p->open - 1]));
     }
     if (tag.size_bytes)
         jinja_parse_fail(p, p->token, "Encountered unknown tag '%.*s'.%s", TEXT_ARGUMENTS(tag), open);
@@ -306,9 +310,9 @@ static void parse_macro(struct jinja_parser *p, struct jinja_node *node, struct 
     parse_signature(p, node);
     parse_function_body(p, node, tag, "endmacro");
     for (uint32_t i = 0; i < node->items.count; i++) /* a parameter of that name is no special one */
-        node->flag &= (uint8_t)~(text_is(node->items.items[i]->name, "kwargs")    ? JINJA_USES_KWARGS
-                                 : text_is(node->items.items[i]->name, "varargs") ? JINJA_USES_VARARGS
-                                                                                  : 0);
+        node->flag &= (uint8_t) ~(text_is(node->items.items[i]->name, "kwargs")    ? JINJA_USES_KWARGS
+                                  : text_is(node->items.items[i]->name, "varargs") ? JINJA_USES_VARARGS
+                                                                                   : 0);
 }
 
 static void parse_call_block(struct jinja_parser *p, struct jinja_node *node, struct text tag) {
@@ -365,10 +369,22 @@ static struct jinja_node *parse_statement(struct jinja_parser *p) {
     static const struct {
         const char *tag;
         enum jinja_node_kind kind;
-    } rows[] = {{"if", NODE_IF},           {"for", NODE_FOR},         {"set", NODE_SET},           {"macro", NODE_MACRO},
-                {"call", NODE_CALL_BLOCK}, {"with", NODE_WITH},       {"filter", NODE_FILTER_BLOCK}, {"block", NODE_BLOCK},
-                {"print", NODE_OUTPUT},    {"break", NODE_BREAK},     {"continue", NODE_CONTINUE}, {"generation", NODE_SCOPE},
-                {"autoescape", NODE_SCOPE}, {"include", NODE_LOADER}, {"import", NODE_LOADER},     {"from", NODE_LOADER},
+    } rows[] = {{"if", NODE_IF},
+                {"for", NODE_FOR},
+                {"set", NODE_SET},
+                {"macro", NODE_MACRO},
+                {"call", NODE_CALL_BLOCK},
+                {"with", NODE_WITH},
+                {"filter", NODE_FILTER_BLOCK},
+                {"block", NODE_BLOCK},
+                {"print", NODE_OUTPUT},
+                {"break", NODE_BREAK},
+                {"continue", NODE_CONTINUE},
+                {"generation", NODE_SCOPE},
+                {"autoescape", NODE_SCOPE},
+                {"include", NODE_LOADER},
+                {"import", NODE_LOADER},
+                {"from", NODE_LOADER},
                 {"extends", NODE_LOADER}};
     size_t row = 0, count = sizeof rows / sizeof *rows;
     struct text tag = p->token->text;
@@ -385,18 +401,34 @@ static struct jinja_node *parse_statement(struct jinja_parser *p) {
     node->before_line = p->code_line;
     p->code_line = node->line;
     switch (rows[row].kind) {
-    case NODE_IF: parse_if(p, node, tag); break;
-    case NODE_FOR: parse_for(p, node, tag); break;
-    case NODE_SET: parse_set(p, node, tag); break;
-    case NODE_MACRO: parse_macro(p, node, tag); break;
-    case NODE_CALL_BLOCK: parse_call_block(p, node, tag); break;
-    case NODE_WITH: parse_with(p, node, tag); break;
+    case NODE_IF:
+        parse_if(p, node, tag);
+        break;
+    case NODE_FOR:
+        parse_for(p, node, tag);
+        break;
+    case NODE_SET:
+        parse_set(p, node, tag);
+        break;
+    case NODE_MACRO:
+        parse_macro(p, node, tag);
+        break;
+    case NODE_CALL_BLOCK:
+        parse_call_block(p, node, tag);
+        break;
+    case NODE_WITH:
+        parse_with(p, node, tag);
+        break;
     case NODE_FILTER_BLOCK:
         node->b = jinja_parse_filters(p, NULL, true);
         node->body = parse_scope(p, tag, "endfilter", false);
         break;
-    case NODE_BLOCK: parse_block(p, node, tag); break;
-    case NODE_OUTPUT: parse_print(p, node); break;
+    case NODE_BLOCK:
+        parse_block(p, node, tag);
+        break;
+    case NODE_OUTPUT:
+        parse_print(p, node);
+        break;
     case NODE_SCOPE: {
         bool generation = text_is(tag, "generation");
         if (!generation)
@@ -409,7 +441,9 @@ static struct jinja_node *parse_statement(struct jinja_parser *p) {
         if (p->loops == 0)
             jinja_parse_fail(p, p->token - 1, "'%.*s' outside loop", TEXT_ARGUMENTS(tag));
         break;
-    default: skip_to_block_end(p); break;
+    default:
+        skip_to_block_end(p);
+        break;
     }
     return node;
 }

@@ -4,7 +4,6 @@
  *
  * Depth   nesting is counted in jinja_parse_expression and in signs and 'not'.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -126,8 +125,8 @@ static struct jinja_node *parse_not(struct jinja_parser *p) {
         struct jinja_node *not = jinja_node_new(p, NODE_NOT, start);
         if (count > EXPRESSION_DEPTH_MAX)
             jinja_parse_fail(p, start, "expression nested deeper than %d levels", EXPRESSION_DEPTH_MAX);
-        not->a = node;
-        node = not;
+        not ->a = node;
+        node = not ;
     }
     return node;
 }
@@ -246,8 +245,9 @@ static struct text plain_digits(struct jinja_parser *p, struct text text) {
 
 static struct jinja_value parse_number(struct jinja_parser *p, const struct jinja_token *token) {
     struct text digits = plain_digits(p, token->text);
+    double number;
     if (token->kind == TOKEN_FLOAT)
-        return jinja_float(strtod(digits.data, NULL));
+        return jinja_float(jinja_parse_float(digits, &number) ? number : 0);
     unsigned base = 10;
     if (digits.size_bytes > 2 && digits.data[0] == '0' && strchr("bBoOxX", digits.data[1])) {
         char mark = (char)(digits.data[1] | 32);
@@ -295,8 +295,10 @@ static struct jinja_node *parse_name(struct jinja_parser *p) {
 static struct jinja_node *parse_primary(struct jinja_parser *p) {
     const struct jinja_token *token = p->token;
     switch (token->kind) {
-    case TOKEN_NAME: return parse_name(p);
-    case TOKEN_STRING: return parse_string(p);
+    case TOKEN_NAME:
+        return parse_name(p);
+    case TOKEN_STRING:
+        return parse_string(p);
     case TOKEN_INTEGER:
     case TOKEN_FLOAT: {
         struct jinja_node *node = jinja_node_new(p, NODE_CONSTANT, token);
@@ -304,7 +306,8 @@ static struct jinja_node *parse_primary(struct jinja_parser *p) {
         next(p);
         return node;
     }
-    default: break;
+    default:
+        break;
     }
     if (jinja_skip_operator(p, "(")) {
         struct jinja_node *node = jinja_parse_tuple(p, true, NULL, true);
@@ -479,8 +482,8 @@ static struct jinja_node *parse_test(struct jinja_parser *p, struct jinja_node *
     bool literal = p->token->kind >= TOKEN_NAME && p->token->kind <= TOKEN_FLOAT;
     if (jinja_at_operator(p, "(")) {
         node->call = parse_call_arguments(p);
-    } else if ((literal || jinja_at_operator(p, "[") || jinja_at_operator(p, "{")) && !jinja_at_name(p, "else") && !jinja_at_name(p, "or") &&
-               !jinja_at_name(p, "and")) {
+    } else if ((literal || jinja_at_operator(p, "[") || jinja_at_operator(p, "{")) && !jinja_at_name(p, "else") &&
+               !jinja_at_name(p, "or") && !jinja_at_name(p, "and")) {
         if (jinja_at_name(p, "is"))
             jinja_parse_fail(p, p->token, "You cannot chain multiple tests with is");
         node->call = arena_alloc(p->arena, sizeof *node->call);
@@ -492,8 +495,8 @@ static struct jinja_node *parse_test(struct jinja_parser *p, struct jinja_node *
     if (!negated)
         return node;
     struct jinja_node *not = jinja_node_new(p, NODE_NOT, start);
-    not->a = node;
-    return not;
+    not ->a = node;
+    return not ;
 }
 
 static struct jinja_node *parse_unary(struct jinja_parser *p, bool with_filter) {

@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -20,18 +19,22 @@ void jinja_format_float(double d, char out[JINJA_FLOAT_BYTES]) {
     char scientific[JINJA_FLOAT_BYTES];
     int digits = 1;
     for (; digits <= 17; digits++) {
+        double back = 0;
         snprintf(scientific, sizeof scientific, "%.*e", digits - 1, d);
-        if (strtod(scientific, NULL) == d)
+        if (text_parse_f64(text_of(scientific), &back) && back == d)
             break;
     }
     const char *mark = strchr(scientific, 'e');
+    int64_t exponent = 0;
     ASSERT(mark != NULL);
-    int exponent = (int)strtol(mark + 1, NULL, 10);
+    bool read = text_parse_i64(text_of(mark + 1 + (mark[1] == '+')), &exponent);
+    ASSERT(read && digits <= 17);
+    (void)read;
     if (exponent < -4 || exponent >= 16) {
         snprintf(out, JINJA_FLOAT_BYTES, "%s", scientific); /* C writes at least two exponent digits, as Python does */
         return;
     }
-    int decimals = digits - 1 - exponent;
+    int decimals = digits - 1 - (int)exponent;
     snprintf(out, JINJA_FLOAT_BYTES, "%.*f", decimals > 1 ? decimals : 1, d);
 }
 
@@ -99,9 +102,15 @@ static void put_range(struct jinja_builder *b, const struct jinja_range *range) 
 /* Containers and the rarer kinds, one level deeper. */
 static void put_deep(struct jinja_builder *b, struct jinja_value v) {
     switch (v.kind) {
-    case JINJA_LIST: put_items(b, v.list, "[", "]"); break;
-    case JINJA_TUPLE: put_items(b, v.list, "(", v.list->count == 1 ? ",)" : ")"); break;
-    case JINJA_DICT: put_dict(b, v.dict); break;
+    case JINJA_LIST:
+        put_items(b, v.list, "[", "]");
+        break;
+    case JINJA_TUPLE:
+        put_items(b, v.list, "(", v.list->count == 1 ? ",)" : ")");
+        break;
+    case JINJA_DICT:
+        put_dict(b, v.dict);
+        break;
     case JINJA_NAMESPACE:
         jinja_put_text(b, "<Namespace ");
         put_dict(b, v.dict);
@@ -131,8 +140,12 @@ static void put_deep(struct jinja_builder *b, struct jinja_value v) {
         jinja_put_text(b, text);
         break;
     }
-    case JINJA_NATIVE: put_named(b, "<built-in function ", v.native->row->name, ">"); break;
-    default: put_named(b, "<", jinja_type_name(v), " object>"); break;
+    case JINJA_NATIVE:
+        put_named(b, "<built-in function ", v.native->row->name, ">");
+        break;
+    default:
+        put_named(b, "<", jinja_type_name(v), " object>");
+        break;
     }
 }
 
@@ -140,11 +153,19 @@ void jinja_put_repr(struct jinja_builder *b, struct jinja_value v) {
     char text[JINJA_FLOAT_BYTES];
     switch (v.kind) {
     case JINJA_ABSENT:
-    case JINJA_UNDEFINED: jinja_put_text(b, "Undefined"); break;
-    case JINJA_NONE: jinja_put_text(b, "None"); break;
-    case JINJA_BOOL: jinja_put_text(b, v.boolean ? "True" : "False"); break;
+    case JINJA_UNDEFINED:
+        jinja_put_text(b, "Undefined");
+        break;
+    case JINJA_NONE:
+        jinja_put_text(b, "None");
+        break;
+    case JINJA_BOOL:
+        jinja_put_text(b, v.boolean ? "True" : "False");
+        break;
     case JINJA_INT:
-    case JINJA_BIG: jinja_integer_print(b, v); break;
+    case JINJA_BIG:
+        jinja_integer_print(b, v);
+        break;
     case JINJA_FLOAT:
         jinja_format_float(v.number, text);
         jinja_put_text(b, text);
@@ -154,7 +175,9 @@ void jinja_put_repr(struct jinja_builder *b, struct jinja_value v) {
         put_quoted(b, v.string);
         jinja_put_text(b, v.string->markup ? ")" : "");
         break;
-    case JINJA_RANGE: put_range(b, v.range); break;
+    case JINJA_RANGE:
+        put_range(b, v.range);
+        break;
     default:
         if (jinja_enter(b->run))
             put_deep(b, v);

@@ -59,8 +59,8 @@ static void assign(struct jinja_run *run, const struct jinja_node *target, struc
             jinja_fail(run, JINJA_TYPE, "cannot unpack non-iterable %s object", jinja_type_name(value));
         const struct jinja_list *items = jinja_items(run, value);
         if (items && items->count != target->items.count)
-            jinja_fail(run, JINJA_TYPE, "%s values to unpack (expected %u)",
-                       items->count < target->items.count ? "not enough" : "too many", target->items.count);
+            jinja_fail(run, JINJA_TYPE, "%s values to unpack (expected %u)", items->count < target->items.count ? "not enough" : "too many",
+                       target->items.count);
         if (jinja_enter(run))
             for (uint32_t i = 0; items && i < target->items.count && !run->failed; i++)
                 assign(run, target->items.items[i], items->items[i], frame);
@@ -187,8 +187,8 @@ static void bind_parameters(struct jinja_run *run, const struct jinja_node *node
 /* caller, kwargs and varargs, for bodies that use them; fails for arguments that nothing takes. */
 static void bind_special(struct jinja_run *run, const struct jinja_node *node, const struct jinja_arguments *arguments, bool *used,
                          struct jinja_frame *frame) {
-    if ((node->flag & JINJA_USES_CALLER) && !jinja_frame_find(&(struct jinja_frame){.variables = frame->variables, .count = frame->count},
-                                                              TEXT("caller"))) {
+    if ((node->flag & JINJA_USES_CALLER) &&
+        !jinja_frame_find(&(struct jinja_frame){.variables = frame->variables, .count = frame->count}, TEXT("caller"))) {
         const struct jinja_value *caller = keyword(arguments, used, TEXT("caller"));
         jinja_frame_set(run, frame, TEXT("caller"), caller ? *caller : jinja_undefined(run, false, "No caller defined"));
     }
@@ -357,10 +357,16 @@ static enum jinja_flow execute_one(struct jinja_run *run, const struct jinja_nod
     if (node->kind != NODE_OUTPUT && node->kind != NODE_WITH)
         at_line(run, node);
     switch ((enum jinja_node_kind)node->kind) {
-    case NODE_OUTPUT: execute_output(run, node, frame, out); break;
-    case NODE_IF: return execute_if(run, node, frame, out);
-    case NODE_FOR: return execute_for(run, node, frame, out);
-    case NODE_SET: assign(run, node->a, jinja_evaluate(run, node->b, frame), frame); break;
+    case NODE_OUTPUT:
+        execute_output(run, node, frame, out);
+        break;
+    case NODE_IF:
+        return execute_if(run, node, frame, out);
+    case NODE_FOR:
+        return execute_for(run, node, frame, out);
+    case NODE_SET:
+        assign(run, node->a, jinja_evaluate(run, node->b, frame), frame);
+        break;
     case NODE_SET_BLOCK:
         flow = capture(run, node, frame, &value);
         if (flow == JINJA_FLOW_NEXT)
@@ -371,9 +377,14 @@ static enum jinja_flow execute_one(struct jinja_run *run, const struct jinja_nod
         if (flow == JINJA_FLOW_NEXT && !run->failed)
             jinja_put_str(out, value);
         return flow;
-    case NODE_MACRO: jinja_frame_set(run, frame, node->name, macro_value(run, node, frame)); break;
-    case NODE_CALL_BLOCK: execute_call_block(run, node, frame, out); break;
-    case NODE_WITH: return execute_with(run, node, frame, out);
+    case NODE_MACRO:
+        jinja_frame_set(run, frame, node->name, macro_value(run, node, frame));
+        break;
+    case NODE_CALL_BLOCK:
+        execute_call_block(run, node, frame, out);
+        break;
+    case NODE_WITH:
+        return execute_with(run, node, frame, out);
     case NODE_BLOCK:
         if (!node->flag) {
             jinja_put_str(out, jinja_call_block(run, node));
@@ -383,10 +394,15 @@ static enum jinja_flow execute_one(struct jinja_run *run, const struct jinja_nod
         struct jinja_frame *inner = jinja_frame_new(run, frame);
         return inner ? jinja_execute(run, node->body, inner, out) : JINJA_FLOW_NEXT;
     }
-    case NODE_BREAK: return JINJA_FLOW_BREAK;
-    case NODE_CONTINUE: return JINJA_FLOW_CONTINUE;
-    case NODE_LOADER: jinja_fail(run, JINJA_TYPE, "no loader for this environment specified"); break;
-    default: CHECK(!"expressions are evaluated, not executed");
+    case NODE_BREAK:
+        return JINJA_FLOW_BREAK;
+    case NODE_CONTINUE:
+        return JINJA_FLOW_CONTINUE;
+    case NODE_LOADER:
+        jinja_fail(run, JINJA_TYPE, "no loader for this environment specified");
+        break;
+    default:
+        CHECK(node->kind >= NODE_OUTPUT); /* expressions are evaluated, not executed */
     }
     return JINJA_FLOW_NEXT;
 }

@@ -8,14 +8,12 @@
 #include "text/jinja_print.h"
 #include "text/jinja_text.h"
 
-#define TEST(name) static struct jinja_value name(struct jinja_run *run, const struct jinja_value *a, const struct jinja_arguments *raw)
-#define UNUSED(x) ((void)(x))
 /* A test that looks at the kind alone. */
 #define KIND_TEST(name, condition) \
-    TEST(name) { UNUSED(run), UNUSED(raw); return jinja_bool(condition); }
+    JINJA_FUNCTION(name) { return jinja_bool(condition); }
 /* A comparison. */
 #define COMPARE_TEST(name, op) \
-    TEST(name) { UNUSED(raw); return jinja_bool(jinja_compare(run, op, a[0], a[1])); }
+    JINJA_FUNCTION(name) { return jinja_bool(jinja_compare(run, op, a[0], a[1])); }
 
 KIND_TEST(test_defined, a[0].kind != JINJA_UNDEFINED)
 KIND_TEST(test_undefined, a[0].kind == JINJA_UNDEFINED)
@@ -50,8 +48,8 @@ static struct jinja_value names(struct jinja_run *run, struct jinja_value v, boo
     return jinja_bool(v.kind == JINJA_STRING && is_name(jinja_string_text(v.string)));
 }
 
-TEST(test_filter) { UNUSED(raw); return names(run, a[0], jinja_is_filter_name); }
-TEST(test_test) { UNUSED(raw); return names(run, a[0], jinja_is_test_name); }
+JINJA_FUNCTION(test_filter) { return names(run, a[0], jinja_is_filter_name); }
+JINJA_FUNCTION(test_test) { return names(run, a[0], jinja_is_test_name); }
 
 /* value % divisor == rest, with the operator's own failures. */
 static struct jinja_value remainder_is(struct jinja_run *run, struct jinja_value value, struct jinja_value divisor, int64_t rest) {
@@ -59,9 +57,9 @@ static struct jinja_value remainder_is(struct jinja_run *run, struct jinja_value
     return jinja_bool(!run->failed && jinja_equal(run, remainder, jinja_int(rest)));
 }
 
-TEST(test_odd) { UNUSED(raw); return remainder_is(run, a[0], jinja_int(2), 1); }
-TEST(test_even) { UNUSED(raw); return remainder_is(run, a[0], jinja_int(2), 0); }
-TEST(test_divisibleby) { UNUSED(raw); return remainder_is(run, a[0], a[1], 0); }
+JINJA_FUNCTION(test_odd) { return remainder_is(run, a[0], jinja_int(2), 1); }
+JINJA_FUNCTION(test_even) { return remainder_is(run, a[0], jinja_int(2), 0); }
+JINJA_FUNCTION(test_divisibleby) { return remainder_is(run, a[0], a[1], 0); }
 
 static struct jinja_value string_test(struct jinja_run *run, struct jinja_value v, const char *method) {
     const struct jinja_string *s = jinja_str(run, v);
@@ -70,20 +68,23 @@ static struct jinja_value string_test(struct jinja_run *run, struct jinja_value 
     return s ? jinja_call_native(run, row, jinja_string_value(s), &(struct jinja_arguments){0}) : JINJA_NOTHING;
 }
 
-TEST(test_lower) { UNUSED(raw); return string_test(run, a[0], "islower"); }
-TEST(test_upper) { UNUSED(raw); return string_test(run, a[0], "isupper"); }
+JINJA_FUNCTION(test_lower) { return string_test(run, a[0], "islower"); }
+JINJA_FUNCTION(test_upper) { return string_test(run, a[0], "isupper"); }
 
 /* Identity: none, booleans and small integers are one object each in Python; containers are the same when they share storage. */
-TEST(test_sameas) {
-    UNUSED(raw);
+JINJA_FUNCTION(test_sameas) {
     if (a[0].kind != a[1].kind)
         return jinja_bool(false);
     switch (a[0].kind) {
     case JINJA_LIST:
-    case JINJA_TUPLE: return jinja_bool(a[0].list == a[1].list);
-    case JINJA_DICT: return jinja_bool(a[0].dict == a[1].dict);
-    case JINJA_FLOAT: return jinja_bool(false);
-    default: return jinja_bool(jinja_equal(run, a[0], a[1]));
+    case JINJA_TUPLE:
+        return jinja_bool(a[0].list == a[1].list);
+    case JINJA_DICT:
+        return jinja_bool(a[0].dict == a[1].dict);
+    case JINJA_FLOAT:
+        return jinja_bool(false);
+    default:
+        return jinja_bool(jinja_equal(run, a[0], a[1]));
     }
 }
 

@@ -217,7 +217,8 @@ const struct jinja_string *jinja_pad(struct jinja_run *run, const struct jinja_s
     return jinja_as_markup(run, jinja_builder_take(&b), s->markup);
 }
 
-const struct jinja_string *jinja_center(struct jinja_run *run, const struct jinja_string *s, int64_t width, const struct jinja_string *fill) {
+const struct jinja_string *jinja_center(struct jinja_run *run, const struct jinja_string *s, int64_t width,
+                                        const struct jinja_string *fill) {
     if (!s)
         return NULL;
     int64_t padding = width > (int64_t)s->length ? width - (int64_t)s->length : 0;

@@ -23,7 +23,8 @@ const struct jinja_string *jinja_replace(struct jinja_run *run, const struct jin
 /* Pads with `fill` (one code point; NULL: space) to `width` code points. */
 const struct jinja_string *jinja_pad(struct jinja_run *run, const struct jinja_string *s, int64_t left, int64_t right,
                                      const struct jinja_string *fill);
-const struct jinja_string *jinja_center(struct jinja_run *run, const struct jinja_string *s, int64_t width, const struct jinja_string *fill);
+const struct jinja_string *jinja_center(struct jinja_run *run, const struct jinja_string *s, int64_t width,
+                                        const struct jinja_string *fill);
 struct jinja_list *jinja_split_lines(struct jinja_run *run, const struct jinja_string *s, bool keep_ends);
 const struct jinja_string *jinja_reverse_string(struct jinja_run *run, const struct jinja_string *s);
 /* Byte offset of `part` in s at or after `from` (backwards: the last one that ends at or before `to`), or SIZE_MAX. */

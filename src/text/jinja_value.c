@@ -11,8 +11,7 @@
 #include "text/jinja_integer.h"
 
 struct jinja_limits jinja_limits_default(void) {
-    return (struct jinja_limits){
-        .steps = 100000000, .output_bytes = (size_t)64 << 20, .memory_bytes = (size_t)512 << 20, .depth = 600};
+    return (struct jinja_limits){.steps = 100000000, .output_bytes = (size_t)64 << 20, .memory_bytes = (size_t)512 << 20, .depth = 600};
 }
 
 enum status jinja_run_create(const struct jinja_limits *limits, struct jinja_run **out, struct error *err) {
@@ -159,17 +158,28 @@ bool jinja_as_index(struct jinja_value v, int64_t *out) {
 
 const char *jinja_type_name(struct jinja_value v) {
     static const char *const names[] = {
-        [JINJA_ABSENT] = "missing",        [JINJA_UNDEFINED] = "Undefined",
-        [JINJA_NONE] = "NoneType",         [JINJA_BOOL] = "bool",
-        [JINJA_INT] = "int",               [JINJA_BIG] = "int",
-        [JINJA_FLOAT] = "float",           [JINJA_STRING] = "str",
-        [JINJA_LIST] = "list",             [JINJA_TUPLE] = "tuple",
-        [JINJA_DICT] = "dict",             [JINJA_RANGE] = "range",
-        [JINJA_ITERATOR] = "generator",    [JINJA_VIEW] = "dict_items",
-        [JINJA_NAMESPACE] = "Namespace",   [JINJA_MACRO] = "Macro",
-        [JINJA_LOOP] = "LoopContext",      [JINJA_NATIVE] = "builtin_function_or_method",
-        [JINJA_BLOCK] = "BlockReference",  [JINJA_SELF] = "TemplateReference",
-        [JINJA_CYCLER] = "Cycler",         [JINJA_JOINER] = "Joiner",
+        [JINJA_ABSENT] = "missing",
+        [JINJA_UNDEFINED] = "Undefined",
+        [JINJA_NONE] = "NoneType",
+        [JINJA_BOOL] = "bool",
+        [JINJA_INT] = "int",
+        [JINJA_BIG] = "int",
+        [JINJA_FLOAT] = "float",
+        [JINJA_STRING] = "str",
+        [JINJA_LIST] = "list",
+        [JINJA_TUPLE] = "tuple",
+        [JINJA_DICT] = "dict",
+        [JINJA_RANGE] = "range",
+        [JINJA_ITERATOR] = "generator",
+        [JINJA_VIEW] = "dict_items",
+        [JINJA_NAMESPACE] = "Namespace",
+        [JINJA_MACRO] = "Macro",
+        [JINJA_LOOP] = "LoopContext",
+        [JINJA_NATIVE] = "builtin_function_or_method",
+        [JINJA_BLOCK] = "BlockReference",
+        [JINJA_SELF] = "TemplateReference",
+        [JINJA_CYCLER] = "Cycler",
+        [JINJA_JOINER] = "Joiner",
     };
     if (v.kind == JINJA_VIEW)
         return v.view->which == JINJA_KEYS ? "dict_keys" : v.view->which == JINJA_VALUES ? "dict_values" : "dict_items";
@@ -178,14 +188,21 @@ const char *jinja_type_name(struct jinja_value v) {
 
 int64_t jinja_length(struct jinja_value v) {
     switch (v.kind) {
-    case JINJA_UNDEFINED: return 0;
-    case JINJA_STRING: return (int64_t)v.string->length;
+    case JINJA_UNDEFINED:
+        return 0;
+    case JINJA_STRING:
+        return (int64_t)v.string->length;
     case JINJA_LIST:
-    case JINJA_TUPLE: return (int64_t)v.list->count;
-    case JINJA_DICT: return (int64_t)v.dict->live;
-    case JINJA_VIEW: return (int64_t)v.view->dict->live;
-    case JINJA_RANGE: return v.range->count;
-    default: return -1;
+    case JINJA_TUPLE:
+        return (int64_t)v.list->count;
+    case JINJA_DICT:
+        return (int64_t)v.dict->live;
+    case JINJA_VIEW:
+        return (int64_t)v.view->dict->live;
+    case JINJA_RANGE:
+        return v.range->count;
+    default:
+        return -1;
     }
 }
 
@@ -193,11 +210,16 @@ bool jinja_truth(struct jinja_value v) {
     switch (v.kind) {
     case JINJA_ABSENT:
     case JINJA_UNDEFINED:
-    case JINJA_NONE: return false;
-    case JINJA_BOOL: return v.boolean;
-    case JINJA_INT: return v.integer != 0;
-    case JINJA_FLOAT: return v.number != 0;
-    default: return jinja_length(v) != 0;
+    case JINJA_NONE:
+        return false;
+    case JINJA_BOOL:
+        return v.boolean;
+    case JINJA_INT:
+        return v.integer != 0;
+    case JINJA_FLOAT:
+        return v.number != 0;
+    default:
+        return jinja_length(v) != 0;
     }
 }
 
@@ -218,7 +240,10 @@ static void add_entries(struct jinja_run *run, struct jinja_list *list, const st
     for (size_t i = 0; i < dict->used && !run->failed; i++) {
         const struct jinja_entry *e = &dict->entries[i];
         if (!e->removed)
-            jinja_list_append(run, list, which == JINJA_KEYS ? e->key : which == JINJA_VALUES ? e->value : jinja_pair(run, e->key, e->value));
+            jinja_list_append(run, list,
+                              which == JINJA_KEYS     ? e->key
+                              : which == JINJA_VALUES ? e->value
+                                                      : jinja_pair(run, e->key, e->value));
     }
 }
 
@@ -290,11 +315,13 @@ bool jinja_equal(struct jinja_run *run, struct jinja_value a, struct jinja_value
     switch (a.kind) {
     case JINJA_ABSENT:
     case JINJA_UNDEFINED:
-    case JINJA_NONE: return true;
-    case JINJA_STRING: return text_equal(jinja_string_text(a.string), jinja_string_text(b.string));
+    case JINJA_NONE:
+        return true;
+    case JINJA_STRING:
+        return text_equal(jinja_string_text(a.string), jinja_string_text(b.string));
     case JINJA_RANGE:
-        return a.range->count == b.range->count && (a.range->count == 0 || (a.range->start == b.range->start &&
-                                                                           (a.range->count == 1 || a.range->step == b.range->step)));
+        return a.range->count == b.range->count &&
+               (a.range->count == 0 || (a.range->start == b.range->start && (a.range->count == 1 || a.range->step == b.range->step)));
     case JINJA_LIST:
     case JINJA_TUPLE:
     case JINJA_DICT: {
@@ -313,7 +340,8 @@ bool jinja_equal(struct jinja_run *run, struct jinja_value a, struct jinja_value
         }
         return same;
     }
-    default: return a.dict == b.dict; /* identity: all pointers share the union's place */
+    default:
+        return a.dict == b.dict; /* identity: all pointers share the union's place */
     }
 }
 

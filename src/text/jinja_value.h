@@ -79,7 +79,7 @@ struct jinja_dict { /* keeps insertion order */
         struct jinja_value key, value;
         uint64_t hash;
         bool removed;
-    } *entries;
+    } * entries;
     size_t used, capacity, live; /* used counts removed entries too */
     uint32_t *slots;             /* open addressing, entry + 1; NULL while small */
     size_t slot_count;
@@ -136,7 +136,7 @@ struct jinja_frame { /* one scope; lookups go to the parent */
     struct jinja_variable {
         struct text name;
         struct jinja_value value;
-    } *variables;
+    } * variables;
     uint32_t count, capacity;
     bool captured; /* a macro or recursive loop refers to it: it may not be used again for the next iteration */
 };

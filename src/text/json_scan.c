@@ -288,12 +288,16 @@ enum status json_scan_u32(struct json_scan *scan, uint32_t *value, struct error 
     return STATUS_OK;
 }
 
-enum status json_scan_f64(struct json_scan *scan, double *value, struct error *err) {
+enum status json_scan_number(struct json_scan *scan, struct text *text, struct error *err) {
     char bytes[NUMBER_BYTES_MAX];
-    size_t size_bytes;
+    size_t size_bytes = 0;
+    double value;
     TRY(plain_value(scan, bytes, &size_bytes, err));
-    if (!text_parse_f64((struct text){bytes, size_bytes}, value))
+    if (!text_parse_f64((struct text){bytes, size_bytes}, &value))
         return json_scan_fail(scan, "a number was expected", err);
+    byte_buffer_clear(&scan->text);
+    TRY(byte_buffer_append(&scan->text, bytes, size_bytes, err));
+    *text = byte_buffer_text(&scan->text);
     return STATUS_OK;
 }
 

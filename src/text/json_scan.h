@@ -49,7 +49,8 @@ MUST_CHECK enum status json_scan_string(struct json_scan *scan, struct text *tex
 /* null is false. */
 MUST_CHECK enum status json_scan_bool(struct json_scan *scan, bool *value, struct error *err);
 MUST_CHECK enum status json_scan_u32(struct json_scan *scan, uint32_t *value, struct error *err);
-MUST_CHECK enum status json_scan_f64(struct json_scan *scan, double *value, struct error *err);
+/* A number as it is written. */
+MUST_CHECK enum status json_scan_number(struct json_scan *scan, struct text *text, struct error *err);
 MUST_CHECK enum status json_scan_skip(struct json_scan *scan, struct error *err);
 /* Appends the value's own bytes to out (whose limit bounds it); NULL skips. */
 MUST_CHECK enum status json_scan_raw(struct json_scan *scan, struct byte_buffer *out, struct error *err);

@@ -218,6 +218,15 @@ static struct text strip(const struct step *step, struct text text) {
     return text;
 }
 
+/* Whether a replacement of text[0, end) begins where text does: it counts to the last character that it replaces. */
+static bool moves_front(const struct step *step, struct text text, size_t end) {
+    size_t length;
+    if (end == 0)
+        return false;
+    (void)utf8_at(text, 0, &length);
+    return step->content_bytes == 0 || length < end;
+}
+
 static enum status replace(const struct step *step, struct pattern_matcher *matcher, struct step_result *result, struct error *err) {
     struct pattern_cursor cursor = {0};
     struct pattern_match match = {0};
@@ -229,7 +238,7 @@ static enum status replace(const struct step *step, struct pattern_matcher *matc
         result->written = true;
         TRY(byte_buffer_append(result->out, result->text.data + done, match.begin - done, err));
         TRY(byte_buffer_append(result->out, step->content, step->content_bytes, err));
-        result->front_removed = result->front_removed || (match.begin == 0 && match.end > 0 && step->content_bytes == 0);
+        result->front_removed = result->front_removed || (match.begin == 0 && moves_front(step, result->text, match.end));
         done = match.end;
     }
     return result->written ? byte_buffer_append(result->out, result->text.data + done, result->text.size_bytes - done, err) : STATUS_OK;

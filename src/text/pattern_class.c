@@ -16,6 +16,8 @@ static const char categories[][3] = {"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "
 #define CATEGORY_COUNT (sizeof(categories) / sizeof(categories[0]))
 #define CATEGORY_ALL ((1u << CATEGORY_COUNT) - 1)
 
+#define PROPERTIES_WORD "alphabetic,M,Nd,Pc"
+
 struct property_name {
     const char *name; /* lower case, without ' ', '_' and '-' */
     const char *items;
@@ -30,11 +32,11 @@ static const struct property_name long_categories[] = {
     {"paragraphseparator", "Zp"}, {"other", "C"}, {"control", "Cc"}, {"format", "Cf"}, {"surrogate", "Cs"}, {"privateuse", "Co"},
     {"unassigned", "Cn"},
 };
-static const struct property_name posix_classes[] = { /* '^' in front: everything but the items */
-    {"alnum", "\\p{Alphabetic}\\p{Nd}"}, {"alpha", "\\p{Alphabetic}"}, {"ascii", "\\x{0}-\\x{7f}"}, {"any", "^"},
-    {"blank", "\\p{Zs}\\t"}, {"cntrl", "\\p{Cc}"}, {"digit", "\\p{Nd}"}, {"graph", "^\\p{White_Space}\\p{Cc}\\p{Cn}\\p{Cs}"},
-    {"lower", "\\p{Lowercase}"}, {"print", "^\\p{Cc}\\p{Cn}\\p{Cs}\\p{Zl}\\p{Zp}"}, {"punct", "\\p{P}$+<=>\\^`|~"},
-    {"space", "\\p{White_Space}"}, {"upper", "\\p{Uppercase}"}, {"word", PATTERN_WORD}, {"xdigit", "0-9a-fA-F"},
+/* '^' in front: everything but those. Then properties ("L", "Nd", "alphabetic") with commas between, or '=' and plain class items. */
+static const struct property_name posix_classes[] = {
+    {"alnum", "alphabetic,Nd"}, {"alpha", "alphabetic"}, {"ascii", "=\\x{0}-\\x{7f}"}, {"any", "^="}, {"blank", "=\\p{Zs}\\t"},
+    {"cntrl", "Cc"}, {"digit", "Nd"}, {"graph", "L,M,N,P,S,Cf,Co"}, {"lower", "lowercase"}, {"print", "L,M,N,P,S,Cf,Co,Zs"},
+    {"punct", "P,S"}, {"space", "whitespace"}, {"upper", "uppercase"}, {"word", PROPERTIES_WORD}, {"xdigit", "=0-9a-fA-F"},
 };
 static const char *const binary_properties[] = {
     "alphabetic", "uppercase", "lowercase", "whitespace", "math", "hexdigit", "asciihexdigit", "idstart", "idcontinue", "xidstart",
@@ -75,12 +77,50 @@ static const char *find_property(const struct property_name *table, size_t count
     return NULL;
 }
 
+static enum status put_additions(const char *name, struct byte_buffer *out, struct error *err) {
+    for (size_t i = 0; i < pattern_additions_count; i++)
+        if (strcmp(pattern_additions[i].name, name) == 0)
+            return byte_buffer_append_text(out, text_of(pattern_additions[i].items), err);
+    return STATUS_OK;
+}
+
+/* One or two letters of a general category. */
+static enum status put_category(const char *name, uint32_t mask, struct byte_buffer *out, struct error *err) {
+    TRY(byte_buffer_printf(out, err, "\\p{%s}", name));
+    for (size_t i = 0; i < CATEGORY_COUNT; i++)
+        if (mask >> i & 1)
+            TRY(put_additions(categories[i], out, err));
+    return STATUS_OK;
+}
+
+/* Properties with commas between them. */
+static enum status put_properties(const char *names, struct byte_buffer *out, struct error *err) {
+    while (*names) {
+        char name[32];
+        size_t length = strcspn(names, ",");
+        ASSERT(length > 0 && length < sizeof(name));
+        memcpy(name, names, length);
+        name[length] = 0;
+        uint32_t mask = category_mask(name, length);
+        if (mask) {
+            TRY(put_category(name, mask, out, err));
+        } else {
+            TRY(byte_buffer_printf(out, err, "\\p{%s}", name));
+            TRY(put_additions(name, out, err));
+        }
+        names += length + (names[length] == ',');
+    }
+    return STATUS_OK;
+}
+
+enum status pattern_put_word(struct byte_buffer *items, struct error *err) { return put_properties(PROPERTIES_WORD, items, err); }
+
 static enum status put_posix(const char *items, struct byte_buffer *out, struct meaning *meaning, struct error *err) {
     if (items[0] == '^') {
         meaning->negated = !meaning->negated;
         items++;
     }
-    return byte_buffer_append_text(out, text_of(items), err);
+    return items[0] == '=' ? byte_buffer_append_text(out, text_of(items + 1), err) : put_properties(items, out, err);
 }
 
 /* "Lu", "Han", "White_Space", "^L" of \p{...}. */
@@ -102,21 +142,20 @@ static enum status put_property(const struct pattern_source *source, struct text
     }
     plain[length] = 0;
     char category[3] = {(char)toupper((unsigned char)plain[0]), length > 1 ? plain[1] : 0, 0};
-    meaning->categories = length <= 2 ? category_mask(category, length) : 0;
+    const char *long_name = find_property(long_categories, sizeof(long_categories) / sizeof(long_categories[0]), plain);
+    if (long_name)
+        memcpy(category, long_name, strlen(long_name) + 1);
+    meaning->categories = length <= 2 || long_name ? category_mask(category, strlen(category)) : 0;
     if (meaning->categories)
-        return byte_buffer_printf(out, err, "\\p{%s}", category);
-    const char *items = find_property(long_categories, sizeof(long_categories) / sizeof(long_categories[0]), plain);
-    if (items) {
-        meaning->categories = category_mask(items, strlen(items));
-        return byte_buffer_printf(out, err, "\\p{%s}", items);
-    }
-    items = find_property(posix_classes, sizeof(posix_classes) / sizeof(posix_classes[0]), plain);
-    if (items)
-        return put_posix(items, out, meaning, err);
+        return put_category(category, meaning->categories, out, err);
+    const char *posix = find_property(posix_classes, sizeof(posix_classes) / sizeof(posix_classes[0]), plain);
+    if (posix)
+        return put_posix(posix, out, meaning, err);
     bool binary = false;
     for (size_t i = 0; i < sizeof(binary_properties) / sizeof(binary_properties[0]); i++)
         binary = binary || strcmp(binary_properties[i], plain) == 0;
-    return byte_buffer_printf(out, err, "\\p{%s%s}", binary ? "" : "sc:", plain);
+    TRY(byte_buffer_printf(out, err, "\\p{%s%s}", binary ? "" : "sc:", plain));
+    return put_additions(plain, out, err);
 }
 
 static enum status put_character(uint32_t c, struct byte_buffer *out, struct error *err) {
@@ -185,10 +224,10 @@ static enum status read_escape(struct pattern_source *source, struct byte_buffer
     case 'd':
     case 'D':
         meaning->categories = category_mask("Nd", 2);
-        return byte_buffer_append_text(out, TEXT("\\p{Nd}"), err);
+        return put_category("Nd", meaning->categories, out, err);
     case 'w':
     case 'W':
-        return byte_buffer_append_text(out, TEXT(PATTERN_WORD), err);
+        return pattern_put_word(out, err);
     case 'h':
     case 'H':
         return byte_buffer_append_text(out, TEXT("0-9a-fA-F"), err);
@@ -248,11 +287,14 @@ static enum status set_write(const struct class_set *set, struct byte_buffer *ou
 static enum status put_categories(uint32_t mask, struct byte_buffer *out, struct error *err) {
     for (size_t i = 0; i < CATEGORY_COUNT; i++)
         if (mask >> i & 1)
-            TRY(byte_buffer_printf(out, err, "\\p{%s}", categories[i]));
+            TRY(put_category(categories[i], 1u << i, out, err));
     return STATUS_OK;
 }
 
-/* Writes the set as the complement of a body, where that needs no group. *done tells. */
+/*
+ * Writes the set as the complement of a body, where that needs no group; *done tells. Characters of pattern_additions count as
+ * unassigned here, and fall out of the set.
+ */
 static enum status set_to_negated(struct class_set *set, bool *done, struct error *err) {
     *done = !set->group && (set->negated || (set->only_categories && set->categories));
     if (!*done || set->negated)
@@ -282,11 +324,6 @@ static enum status set_to_group(struct class_set *set, struct text prefix, struc
 static enum status set_complement(struct class_set *set, struct error *err) {
     if (set->group)
         return set_to_group(set, TEXT("(?:(?!"), TEXT(")(?s:.))"), err);
-    if (!set->negated && set->only_categories && set->categories) {
-        byte_buffer_clear(&set->body);
-        set->categories = CATEGORY_ALL & ~set->categories;
-        return put_categories(set->categories, &set->body, err);
-    }
     set->negated = !set->negated;
     set->only_categories = false;
     return STATUS_OK;
@@ -375,11 +412,7 @@ static enum status parse_character(struct pattern_source *source, struct class_s
         *is_character = meaning.character != PLAIN_CHARACTER;
         item->negated = meaning.negated;
         item->categories = meaning.categories;
-        item->only_categories = meaning.categories != 0;
-        if (item->negated && item->only_categories) {
-            item->negated = false;
-            return set_complement(item, err);
-        }
+        item->only_categories = meaning.categories != 0 && !meaning.negated;
         return STATUS_OK;
     }
     size_t length;

@@ -16,7 +16,13 @@
 #include "base/status.h"
 #include "base/text.h"
 
-#define PATTERN_WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
+/* Characters that the library's Oniguruma counts to a property and PCRE2 10.42 does not: generated/pattern_additions.c. */
+struct pattern_addition {
+    const char *name;  /* a general category of two letters; else lower case without '_' */
+    const char *items; /* of a PCRE2 class */
+};
+extern const struct pattern_addition pattern_additions[];
+extern const size_t pattern_additions_count;
 
 struct pattern_source { /* an expression and a cursor */
     struct text text;
@@ -24,6 +30,8 @@ struct pattern_source { /* an expression and a cursor */
 };
 enum status pattern_source_fail(const struct pattern_source *source, const char *what, struct error *err);
 
+/* Appends the class items of \w as a bracket knows it. */
+MUST_CHECK enum status pattern_put_word(struct byte_buffer *items, struct error *err);
 /*
  * Reads the escape at the cursor and appends class items for PCRE2. *negated: the escape means everything but those.
  * character (may be NULL) is set when it stands for one character, else to UINT32_MAX.

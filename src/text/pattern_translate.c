@@ -9,8 +9,6 @@
  */
 #include "text/pattern.h"
 
-#include <stdio.h>
-
 #include "base/check.h"
 #include "text/pattern_class.h"
 
@@ -32,6 +30,26 @@ static enum status put_source(struct translation *t, size_t begin, size_t end, s
     return byte_buffer_append(t->out, t->source.text.data + begin, end - begin, err);
 }
 
+/* Outside of brackets, and only there, the superscript digits and fractions of Latin-1 are word characters. */
+#define WORD_EXTRAS "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
+
+/* \b (or \B): PCRE2's own knows other word characters. */
+static enum status put_boundary(struct translation *t, bool boundary, struct error *err) {
+    struct byte_buffer word;
+    byte_buffer_init(&word, t->out->limit_bytes);
+    enum status status = pattern_put_word(&word, err);
+    if (status == STATUS_OK)
+        status = byte_buffer_append_text(&word, TEXT(WORD_EXTRAS), err);
+    static const char *const parts[2][4] = {{"(?:(?<=[", "])(?=[", "])|(?<![", "])(?!["}, {"(?:(?<=[", "])(?![", "])|(?<![", "])(?=["}};
+    for (int i = 0; i < 4 && status == STATUS_OK; i++) {
+        status = put(t, parts[boundary][i], err);
+        if (status == STATUS_OK)
+            status = byte_buffer_append_text(t->out, byte_buffer_text(&word), err);
+    }
+    byte_buffer_deinit(&word);
+    return status == STATUS_OK ? put(t, "]))", err) : status;
+}
+
 /* A backslash outside of a class. */
 static enum status translate_escape(struct translation *t, struct error *err) {
     struct pattern_source *source = &t->source;
@@ -50,12 +68,7 @@ static enum status translate_escape(struct translation *t, struct error *err) {
     }
     if (c == 'b' || c == 'B') {
         source->at += 2;
-        const char *word = "[" PATTERN_WORD "]";
-        const char *format = c == 'b' ? "(?:(?<=%s)(?!%s)|(?<!%s)(?=%s))" : "(?:(?<=%s)(?=%s)|(?<!%s)(?!%s))";
-        char text[400];
-        int length = snprintf(text, sizeof(text), format, word, word, word, word);
-        CHECK(length > 0 && (size_t)length < sizeof(text));
-        return put(t, text, err);
+        return put_boundary(t, c == 'b', err);
     }
     if ((c == 'k' || c == 'g') && begin + 2 < source->text.size_bytes && source->text.data[begin + 2] == '<') {
         const char *close = memchr(source->text.data + begin, '>', source->text.size_bytes - begin);
@@ -73,7 +86,7 @@ static enum status translate_escape(struct translation *t, struct error *err) {
     if (status == STATUS_OK)
         status = byte_buffer_append_text(t->out, byte_buffer_text(&item), err);
     if (status == STATUS_OK)
-        status = put(t, "]", err);
+        status = put(t, c == 'w' || c == 'W' ? WORD_EXTRAS "]" : "]", err);
     byte_buffer_deinit(&item);
     return status;
 }

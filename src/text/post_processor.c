@@ -11,21 +11,6 @@ void post_processor_deinit(struct post_processor *post) {
     token_list_deinit(&post->behind);
 }
 
-/* Adds ids outside of those that are there: in front of `before`, at the end of `behind`. */
-static enum status wrap(struct post_processor *post, const struct token_list *before, const struct token_list *behind, struct error *err) {
-    struct token_list joined = {0};
-    enum status status = STATUS_OK;
-    for (size_t i = 0; i < before->count && status == STATUS_OK; i++)
-        status = token_list_append(&joined, before->ids[i], err);
-    for (size_t i = 0; i < post->before.count && status == STATUS_OK; i++)
-        status = token_list_append(&joined, post->before.ids[i], err);
-    for (size_t i = 0; i < behind->count && status == STATUS_OK; i++)
-        status = token_list_append(&post->behind, behind->ids[i], err);
-    token_list_deinit(&post->before);
-    post->before = joined;
-    return status;
-}
-
 static enum status append_id(const json_t *id, struct token_list *list, struct error *err) {
     if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= UINT32_MAX)
         return error_set(err, STATUS_CORRUPT, "post-processor: a token id is not a whole number");
@@ -48,7 +33,7 @@ static enum status append_special(const json_t *config, const json_t *item, stru
     return STATUS_OK;
 }
 
-static enum status parse_template(const json_t *config, struct token_list lists[2], struct error *err) {
+static enum status parse_template(struct post_processor *post, const json_t *config, struct error *err) {
     const json_t *single = json_object_get(config, "single");
     int side = 0;
     size_t index;
@@ -58,16 +43,16 @@ static enum status parse_template(const json_t *config, struct token_list lists[
             if (side++ > 0)
                 return error_set(err, STATUS_UNSUPPORTED, "TemplateProcessing: the text stands twice in the template");
         } else {
-            TRY(append_special(config, json_object_get(item, "SpecialToken"), &lists[side], err));
+            TRY(append_special(config, json_object_get(item, "SpecialToken"), side == 0 ? &post->before : &post->behind, err));
         }
     }
     return side == 1 ? STATUS_OK : error_set(err, STATUS_UNSUPPORTED, "TemplateProcessing: the template \"single\" has no place for the text");
 }
 
 /* "cls": ["<s>", 0] in front, "sep": ["</s>", 2] behind. */
-static enum status parse_bert(const json_t *config, struct token_list lists[2], struct error *err) {
-    TRY(append_id(json_array_get(json_object_get(config, "cls"), 1), &lists[0], err));
-    return append_id(json_array_get(json_object_get(config, "sep"), 1), &lists[1], err);
+static enum status parse_bert(struct post_processor *post, const json_t *config, struct error *err) {
+    TRY(append_id(json_array_get(json_object_get(config, "cls"), 1), &post->before, err));
+    return append_id(json_array_get(json_object_get(config, "sep"), 1), &post->behind, err);
 }
 
 static enum status add_processor(struct post_processor *post, const json_t *config, unsigned depth, struct error *err) {
@@ -82,19 +67,13 @@ static enum status add_processor(struct post_processor *post, const json_t *conf
     }
     if (text_is(type, "ByteLevel"))
         return STATUS_OK;
-    struct token_list lists[2] = {{0}, {0}};
-    enum status status;
+    if (post->before.count + post->behind.count > 0)
+        return error_set(err, STATUS_UNSUPPORTED, "a second post-processor that adds tokens (\"%.*s\") is not supported", TEXT_ARGUMENTS(type));
     if (text_is(type, "TemplateProcessing"))
-        status = parse_template(config, lists, err);
-    else if (text_is(type, "BertProcessing") || text_is(type, "RobertaProcessing"))
-        status = parse_bert(config, lists, err);
-    else
-        status = error_set(err, STATUS_UNSUPPORTED, "the post-processor \"%.*s\" is not supported", TEXT_ARGUMENTS(type));
-    if (status == STATUS_OK)
-        status = wrap(post, &lists[0], &lists[1], err);
-    token_list_deinit(&lists[0]);
-    token_list_deinit(&lists[1]);
-    return status;
+        return parse_template(post, config, err);
+    if (text_is(type, "BertProcessing") || text_is(type, "RobertaProcessing"))
+        return parse_bert(post, config, err);
+    return error_set(err, STATUS_UNSUPPORTED, "the post-processor \"%.*s\" is not supported", TEXT_ARGUMENTS(type));
 }
 
 enum status post_processor_init(struct post_processor *post, const json_t *config, struct error *err) {

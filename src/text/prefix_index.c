@@ -23,8 +23,8 @@ enum status prefix_index_init(struct prefix_index *index, const struct vocab *vo
         if ((vocab->flags[id] & flags) && vocab->lengths[id] > 0)
             index->ids[count++] = id;
     qsort_r(index->ids, count, sizeof(*index->ids), compare_ids, (void *)(uintptr_t)vocab);
-    for (uint32_t i = 0; i < count; i++) /* the last of equal texts stays */
-        if (i + 1 == count || !text_equal(vocab_text(vocab, index->ids[i]), vocab_text(vocab, index->ids[i + 1])))
+    for (uint32_t i = 0; i < count; i++) /* the first of equal texts stays */
+        if (index->count == 0 || !text_equal(vocab_text(vocab, index->ids[i]), vocab_text(vocab, index->ids[index->count - 1])))
             index->ids[index->count++] = index->ids[i];
     for (uint32_t i = 0; i < index->count; i++)
         index->starts[(uint8_t)vocab_text(vocab, index->ids[i]).data[0] + 1u] = i + 1;

@@ -22,7 +22,7 @@ struct prefix_index {
     uint32_t starts[257]; /* ids[starts[b]..starts[b + 1]) begin with byte b */
 };
 
-/* Takes the ids for which any of `flags` is set. Of two ids with one text the higher is kept. */
+/* Takes the ids for which any of `flags` is set. Of several ids with one text the lowest is kept. */
 MUST_CHECK enum status prefix_index_init(struct prefix_index *index, const struct vocab *vocab, unsigned flags, struct error *err);
 void prefix_index_deinit(struct prefix_index *index);
 

@@ -38,9 +38,10 @@ bool python_is_decimal(uint32_t c) { return c < 0x80 ? c >= '0' && c <= '9' : ca
 
 bool python_is_digit(uint32_t c) {
     static const struct range others[] = {
-        {0xB2, 0xB3},     {0xB9, 0xB9},     {0x1369, 0x1371}, {0x19DA, 0x19DA},   {0x2070, 0x2070},   {0x2074, 0x2079},   {0x2080, 0x2089},
-        {0x2460, 0x2468}, {0x2474, 0x247C}, {0x2488, 0x2490}, {0x24EA, 0x24EA},   {0x24F5, 0x24FD},   {0x24FF, 0x24FF},   {0x2776, 0x277E},
-        {0x2780, 0x2788}, {0x278A, 0x2792}, {0x10A40, 0x10A43}, {0x10E60, 0x10E68}, {0x11052, 0x1105A}, {0x1F100, 0x1F10A},
+        {0xB2, 0xB3},     {0xB9, 0xB9},       {0x1369, 0x1371},   {0x19DA, 0x19DA},   {0x2070, 0x2070},
+        {0x2074, 0x2079}, {0x2080, 0x2089},   {0x2460, 0x2468},   {0x2474, 0x247C},   {0x2488, 0x2490},
+        {0x24EA, 0x24EA}, {0x24F5, 0x24FD},   {0x24FF, 0x24FF},   {0x2776, 0x277E},   {0x2780, 0x2788},
+        {0x278A, 0x2792}, {0x10A40, 0x10A43}, {0x10E60, 0x10E68}, {0x11052, 0x1105A}, {0x1F100, 0x1F10A},
     };
     return python_is_decimal(c) || (c >= 0x80 && IN(c, others));
 }
@@ -106,8 +107,9 @@ size_t python_map_case(uint32_t c, enum python_case to, uint32_t out[3]) {
     }
     if (c == 0x130 && to == PYTHON_LOWER)
         return out[0] = 'i', out[1] = 0x307, 2;
-    utf8proc_int32_t mapped =
-        to == PYTHON_UPPER ? utf8proc_toupper(code) : to == PYTHON_LOWER ? utf8proc_tolower(code) : utf8proc_totitle(code);
+    utf8proc_int32_t mapped = to == PYTHON_UPPER   ? utf8proc_toupper(code)
+                              : to == PYTHON_LOWER ? utf8proc_tolower(code)
+                                                   : utf8proc_totitle(code);
     ASSERT(mapped >= 0);
     out[0] = (uint32_t)mapped;
     return 1;

@@ -17,8 +17,8 @@ bool python_is_numeric(uint32_t c);
 bool python_is_alphanumeric(uint32_t c);
 bool python_is_upper(uint32_t c);
 bool python_is_lower(uint32_t c);
-bool python_is_title(uint32_t c);        /* category Lt */
-bool python_is_printable(uint32_t c);    /* repr shows it as it is */
+bool python_is_title(uint32_t c);          /* category Lt */
+bool python_is_printable(uint32_t c);      /* repr shows it as it is */
 bool python_is_case_ignorable(uint32_t c); /* for the final sigma */
 
 enum python_case { PYTHON_UPPER, PYTHON_LOWER, PYTHON_TITLE };

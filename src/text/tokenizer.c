@@ -216,7 +216,8 @@ enum status tokenizer_token_bytes(const struct tokenizer *tokenizer, uint32_t id
     unsigned flags = vocab_flags_of(&tokenizer->vocab, id);
     if (flags == 0 || (flags & VOCAB_SPECIAL))
         return STATUS_OK;
-    struct decoder_token token = {.text = vocab_text(&tokenizer->vocab, id), .added = (flags & VOCAB_ADDED) != 0};
+    struct decoder_token token = {.text = added_tokens_spelling(&tokenizer->added, id, vocab_text(&tokenizer->vocab, id)),
+                                  .added = (flags & VOCAB_ADDED) != 0};
     return decoder_bytes(tokenizer->decoder, token, out, err);
 }
 

@@ -42,6 +42,15 @@ MUST_CHECK enum status token_list_append(struct token_list *list, uint32_t id, s
 /* Appends the ids of `text`. Invalid UTF-8 bytes become U+FFFD first (documented). cancel may be NULL. */
 MUST_CHECK enum status tokenizer_encode(const struct tokenizer *tokenizer, struct text text, unsigned flags, const bool *cancel,
                                         struct token_list *out, struct error *err);
+struct token_span { /* bytes [begin, end) of a text */
+    size_t begin, end;
+};
+/*
+ * Appends the ids of a text in which added tokens count only where their spelling lies wholly inside one of the spans; all other text is
+ * plain. The text is valid UTF-8; spans are in order and apart. Nothing is added in front or behind.
+ */
+MUST_CHECK enum status tokenizer_encode_spans(const struct tokenizer *tokenizer, struct text text, const struct token_span *spans,
+                                              size_t span_count, const bool *cancel, struct token_list *out, struct error *err);
 /* Appends the text of ids, as Hugging Face's decode(ids, skip_special_tokens) gives it. */
 MUST_CHECK enum status tokenizer_decode(const struct tokenizer *tokenizer, const uint32_t *ids, size_t count, bool skip_special,
                                         struct byte_buffer *out, struct error *err);

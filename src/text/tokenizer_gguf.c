@@ -275,6 +275,8 @@ enum status tokenizer_load_gguf(struct tokenizer *tokenizer, const struct catalo
     enum status status;
     if (!meta_text(find(&source, "model"), &source.model))
         return error_set(err, STATUS_NOT_FOUND, "the key tokenizer.ggml.model is missing: this GGUF has no tokenizer");
+    if (text_is(source.model, "none"))
+        return error_set(err, STATUS_NOT_FOUND, "tokenizer.ggml.model is none: this GGUF has no tokenizer");
     if (meta_text(catalogue_meta(catalogue, "tokenizer.huggingface.json"), &document))
         status = load_embedded_json(&source, document, err);
     else if (text_is(source.model, "gpt2") || text_is(source.model, "gemma4"))

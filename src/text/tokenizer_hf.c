@@ -3,6 +3,8 @@
  * tables; lists that stand before what they need (added_tokens come first, and need the vocabulary) are skipped and read
  * by a second look at their place. Only the small rest becomes a tree.
  */
+#include <math.h>
+
 #include "base/check.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -83,6 +85,48 @@ static enum status add_score(struct loading *loading, uint32_t id, double score,
     return STATUS_OK;
 }
 
+static double power_of_ten(int64_t exponent) {
+    char text[32];
+    double value = INFINITY;
+    int length = snprintf(text, sizeof(text), "1e%lld", (long long)exponent);
+    CHECK(length > 0 && (size_t)length < sizeof(text));
+    (void)text_parse_f64((struct text){text, (size_t)length}, &value);
+    return value;
+}
+
+/*
+ * A score as the library's JSON reader makes it: all digits as one integer, then one multiplication or division by a power of
+ * ten. The last bit may differ from the nearest double, and where two ways to cut a text are equally good it decides.
+ */
+static double parse_score(struct text number) {
+    uint64_t digits = 0;
+    int64_t exponent = 0, written = 0;
+    bool negative = number.data[0] == '-', fraction = false, full = false;
+    size_t at = negative ? 1 : 0;
+    for (; at < number.size_bytes && (number.data[at] == '.' || (number.data[at] >= '0' && number.data[at] <= '9')); at++) {
+        if (number.data[at] == '.') {
+            fraction = true;
+            continue;
+        }
+        uint64_t digit = (uint64_t)(number.data[at] - '0');
+        full = full || digits > (UINT64_MAX - digit) / 10;
+        if (!full)
+            digits = digits * 10 + digit;
+        exponent += (full ? 1 : 0) - (fraction ? 1 : 0);
+    }
+    if (at + 1 < number.size_bytes) { /* e */
+        at += number.data[at + 1] == '+' ? 2 : 1;
+        (void)text_parse_i64((struct text){number.data + at, number.size_bytes - at}, &written);
+    }
+    exponent += written;
+    double value = (double)digits;
+    for (; exponent < -308 && value != 0; exponent += 308)
+        value /= 1e308;
+    if (value != 0)
+        value = exponent >= 0 ? value * power_of_ten(exponent) : value / power_of_ten(-exponent);
+    return negative ? -value : value;
+}
+
 /* [["text", score], ...] */
 static enum status read_vocab_list(struct loading *loading, struct error *err) {
     struct json_scan *scan = loading->scan;
@@ -90,7 +134,6 @@ static enum status read_vocab_list(struct loading *loading, struct error *err) {
     for (uint32_t id = 0;; id++) {
         bool more;
         struct text text;
-        double score = 0;
         TRY(json_scan_next_item(scan, &more, err));
         if (!more)
             return STATUS_OK;
@@ -99,8 +142,8 @@ static enum status read_vocab_list(struct loading *loading, struct error *err) {
         TRY(json_scan_string(scan, &text, err));
         TRY(vocab_set(&loading->tokenizer->vocab, id, text, VOCAB_MODEL, err));
         TRY(json_scan_next_item(scan, &more, err));
-        TRY(json_scan_f64(scan, &score, err));
-        TRY(add_score(loading, id, score, err));
+        TRY(json_scan_number(scan, &text, err));
+        TRY(add_score(loading, id, parse_score(text), err));
         TRY(json_scan_next_item(scan, &more, err));
         if (more)
             return json_scan_fail(scan, "an entry of the vocabulary has more than a text and a score", err);

@@ -10,11 +10,15 @@ void tokenizer_stream_init(struct tokenizer_stream *stream, const struct tokeniz
 enum status tokenizer_stream_push(struct tokenizer_stream *stream, uint32_t id, struct byte_buffer *out, struct error *err) {
     const struct tokenizer *tokenizer = stream->tokenizer;
     unsigned flags = vocab_flags_of(&tokenizer->vocab, id);
-    if (flags == 0 || (stream->skip_special && (flags & VOCAB_SPECIAL))) {
-        stream->state.after_added = stream->state.after_added || flags != 0;
+    if (flags == 0)
+        return STATUS_OK;
+    struct text original = vocab_text(&tokenizer->vocab, id), text = added_tokens_spelling(&tokenizer->added, id, original);
+    /* One that the normaliser respells is not skipped: so does the library that we follow. */
+    if (stream->skip_special && (flags & VOCAB_SPECIAL) && text_equal(text, original)) {
+        stream->state.after_added = true;
         return STATUS_OK;
     }
-    struct decoder_token token = {.text = vocab_text(&tokenizer->vocab, id), .added = (flags & VOCAB_ADDED) != 0};
+    struct decoder_token token = {.text = text, .added = (flags & VOCAB_ADDED) != 0};
     return decoder_push(tokenizer->decoder, &stream->state, token, out, err);
 }
 

@@ -26,7 +26,10 @@ enum status unigram_init(struct unigram *unigram, const struct vocab *vocab, dou
             lowest = scores[id];
     unigram->unknown_score = lowest - UNKNOWN_PENALTY;
     vocab_find_bytes(vocab, unigram->byte_ids);
-    return prefix_index_init(&unigram->index, vocab, VOCAB_MODEL, err);
+    TRY(prefix_index_init(&unigram->index, vocab, VOCAB_MODEL, err));
+    for (uint32_t i = 0; i < unigram->index.count; i++) /* of ids with one text the last counts, here as everywhere */
+        (void)vocab_find_model(vocab, vocab_text(vocab, unigram->index.ids[i]), &unigram->index.ids[i]);
+    return STATUS_OK;
 }
 
 void unigram_deinit(struct unigram *unigram) {
@@ -47,8 +50,9 @@ static void improve(struct unigram_node *node, double score, size_t begin, uint3
 }
 
 /* Grows the path that ends at `begin` by every token there. */
-static enum status grow_paths(const struct unigram *unigram, struct unigram_work *work, struct text piece, size_t begin, size_t length,
-                              struct error *err) {
+static void grow_paths(const struct unigram *unigram, struct unigram_work *work, struct text piece, size_t begin, size_t length) {
+    if (work->nodes[begin].begin == NO_NODE && begin > 0)
+        return; /* no path comes here; only without an unknown token */
     double score = work->nodes[begin].score;
     struct text rest = {piece.data + begin, piece.size_bytes - begin};
     struct prefix_walk walk = prefix_walk_start();
@@ -59,12 +63,8 @@ static enum status grow_paths(const struct unigram *unigram, struct unigram_work
         improve(&work->nodes[begin + walk.depth], score + unigram->scores[id], begin, id);
         has_single = has_single || walk.depth == length;
     }
-    if (has_single)
-        return STATUS_OK;
-    if (unigram->unknown == VOCAB_NONE)
-        return error_set(err, STATUS_UNSUPPORTED, "the text has a character that the tokenizer does not know, and it has no unknown token");
-    improve(&work->nodes[begin + length], score + unigram->unknown_score, begin, unigram->unknown);
-    return STATUS_OK;
+    if (!has_single && unigram->unknown != VOCAB_NONE)
+        improve(&work->nodes[begin + length], score + unigram->unknown_score, begin, unigram->unknown);
 }
 
 /* Turns the best path round: node.begin becomes the end of the token that begins at the node. */
@@ -131,8 +131,10 @@ enum status unigram_encode(const struct unigram *unigram, struct unigram_work *w
     for (size_t at = 0, length; at < piece.size_bytes; at += length) {
         (void)utf8_at(piece, at, &length);
         TRY(cancel_check(work->cancel, err));
-        TRY(grow_paths(unigram, work, piece, at, length, err));
+        grow_paths(unigram, work, piece, at, length);
     }
+    if (work->nodes[piece.size_bytes].begin == NO_NODE)
+        return error_set(err, STATUS_UNSUPPORTED, "the text has characters that no token of the tokenizer has, and it has no unknown token");
     turn_round(work->nodes, piece.size_bytes);
     return append_path(unigram, work->nodes, piece, out, err);
 }

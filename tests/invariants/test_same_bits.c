@@ -22,6 +22,8 @@ static const struct subject {
     {"models/qwen3_moe", 70},
     {"models/gemma3", 70},
     {"models/llama-tied-bias.gguf", 70},
+    {"models/deepseek_v3.gguf", 70},
+    {"models/glm_moe_dsa-shared", 70},
     {"gguf/split/qwen3_moe-00001-of-00005.gguf", 70},
     {"../../demo/novels-moe-Q4_K_M.gguf", 32},
 };

@@ -21,7 +21,8 @@ struct attention_shape {
 
 static uint8_t *make_tile(struct check_memory *memory, size_t width, size_t stride_bytes, enum dtype dtype, struct check_random *r,
                           enum check_values values) {
-    size_t element = dtype == DTYPE_F16 ? 2 : 4, bytes = (ATTENTION_TILE - 1) * stride_bytes + width * element; /* ends with the last vector */
+    size_t element = dtype == DTYPE_F16 ? 2 : 4,
+           bytes = (ATTENTION_TILE - 1) * stride_bytes + width * element; /* ends with the last vector */
     uint8_t *tile = check_guarded(memory, bytes);
     for (size_t p = 0; p < ATTENTION_TILE; p++)
         for (size_t i = 0; i < width; i++) {
@@ -35,9 +36,15 @@ static uint8_t *make_tile(struct check_memory *memory, size_t width, size_t stri
 static void make_case(struct attention_case *c, const struct attention_shape *s, struct check_random *r, enum check_values values) {
     size_t element = s->dtype == DTYPE_F16 ? 2 : 4;
     memset(c, 0, sizeof *c);
-    c->args = (struct attention_args){.group = s->group, .head_dim = s->head_dim, .v_dim = s->v_dim, .kv_dtype = s->dtype,
-                                      .k_stride_bytes = (s->head_dim + check_below(r, 3)) * element, .v_stride_bytes = (s->v_dim + check_below(r, 3)) * element,
-                                      .scale = 0.3f, .k_tiles = c->k_tiles, .v_tiles = c->v_tiles,
+    c->args = (struct attention_args){.group = s->group,
+                                      .head_dim = s->head_dim,
+                                      .v_dim = s->v_dim,
+                                      .kv_dtype = s->dtype,
+                                      .k_stride_bytes = (s->head_dim + check_below(r, 3)) * element,
+                                      .v_stride_bytes = (s->v_dim + check_below(r, 3)) * element,
+                                      .scale = 0.3f,
+                                      .k_tiles = c->k_tiles,
+                                      .v_tiles = c->v_tiles,
                                       .q = check_floats(&c->memory, s->group * s->head_dim, r, values),
                                       .scratch = check_guarded(&c->memory, attention_scratch_floats(s->group, s->v_dim) * sizeof(float))};
     for (unsigned t = 0; t < TILES; t++) {
@@ -46,11 +53,25 @@ static void make_case(struct attention_case *c, const struct attention_shape *s,
     }
 }
 
+/* Now and then only some positions count. */
+static void choose_positions(struct attention_case *c, struct check_random *r, bool some) {
+    if (!some)
+        return;
+    size_t count = 0, every = 1 + check_below(r, 5);
+    uint32_t *positions = check_guarded(&c->memory, (c->args.end - c->args.begin) * sizeof *positions);
+    for (size_t p = c->args.begin; p < c->args.end; p++)
+        if (check_below(r, every) == 0 || p + 1 == c->args.end)
+            positions[count++] = (uint32_t)p;
+    c->args.positions = positions;
+    c->args.position_count = count;
+}
+
 static const struct attention_shape shapes[] = {
     {1, 64, 64, DTYPE_F16}, {4, 128, 128, DTYPE_F16}, {3, 24, 16, DTYPE_F16}, {8, 16, 16, DTYPE_F16}, {2, 72, 40, DTYPE_F16},
-    {1, 1, 1, DTYPE_F16},   {5, 576, 512, DTYPE_F16}, {7, 27, 33, DTYPE_F32}, {2, 64, 64, DTYPE_F32},  {16, 80, 96, DTYPE_F16},
+    {1, 1, 1, DTYPE_F16},   {5, 576, 512, DTYPE_F16}, {7, 27, 33, DTYPE_F32}, {2, 64, 64, DTYPE_F32}, {16, 80, 96, DTYPE_F16},
 };
-static const size_t ranges[][2] = {{0, 1}, {0, 2}, {0, 17}, {0, 128}, {0, 129}, {5, 128}, {100, 300}, {0, 384}, {127, 128}, {256, 257}, {130, 250}};
+static const size_t ranges[][2] = {{0, 1},     {0, 2},   {0, 17},    {0, 128},   {0, 129},  {5, 128},
+                                   {100, 300}, {0, 384}, {127, 128}, {256, 257}, {130, 250}};
 #define SHAPES (sizeof shapes / sizeof shapes[0])
 #define RANGES (sizeof ranges / sizeof ranges[0])
 
@@ -66,6 +87,7 @@ static void levels_equal_ref(void **state) {
             c.args.end = ranges[n / 2][1];
             c.args.softcap = check_below(&r, 3) == 0 ? 20.0f : 0.0f;
             c.args.sinks = n & 1 ? check_floats(&c.memory, shapes[s].group, &r, CHECK_PLAIN) : NULL;
+            choose_positions(&c, &r, n % 5 == 4);
             float *want = check_guarded(&c.memory, count * 4);
             c.args.out = want;
             kernel_table_for(CPU_ISA_REF)->attention(&c.args);
@@ -89,14 +111,20 @@ static float element(const void *vector, enum dtype dtype, size_t i) {
 /* softmax(scale q.k) v in double, one query head. */
 static void attention_in_double(const struct attention_args *a, size_t g, double *out) {
     double score[TILES * ATTENTION_TILE], max = a->sinks ? (double)a->sinks[g] : -1e300, sum = 0;
+    size_t chosen = 0;
     for (size_t p = a->begin; p < a->end; p++) {
         score[p] = 0;
         for (size_t i = 0; i < a->head_dim; i++)
-            score[p] += (double)a->q[g * a->head_dim + i] *
-                        (double)element((const uint8_t *)a->k_tiles[p / ATTENTION_TILE] + p % ATTENTION_TILE * a->k_stride_bytes, a->kv_dtype, i);
+            score[p] +=
+                (double)a->q[g * a->head_dim + i] *
+                (double)element((const uint8_t *)a->k_tiles[p / ATTENTION_TILE] + p % ATTENTION_TILE * a->k_stride_bytes, a->kv_dtype, i);
         score[p] *= (double)a->scale;
         if (a->softcap > 0)
             score[p] = (double)a->softcap * tanh(score[p] / (double)a->softcap);
+        if (a->positions && (chosen == a->position_count || a->positions[chosen] != p))
+            score[p] = -(double)INFINITY;
+        else
+            chosen++;
         max = score[p] > max ? score[p] : max;
     }
     if (a->sinks)
@@ -106,7 +134,8 @@ static void attention_in_double(const struct attention_args *a, size_t g, double
         double e = exp(score[p] - max);
         sum += e;
         for (size_t i = 0; i < a->v_dim; i++)
-            out[i] += e * (double)element((const uint8_t *)a->v_tiles[p / ATTENTION_TILE] + p % ATTENTION_TILE * a->v_stride_bytes, a->kv_dtype, i);
+            out[i] += e * (double)element((const uint8_t *)a->v_tiles[p / ATTENTION_TILE] + p % ATTENTION_TILE * a->v_stride_bytes,
+                                          a->kv_dtype, i);
     }
     for (size_t i = 0; i < a->v_dim; i++)
         out[i] /= sum;
@@ -123,6 +152,7 @@ static void ref_equals_double(void **state) {
             c.args.end = ranges[n / 4][1];
             c.args.softcap = n & 2 ? 3.0f : 0.0f;
             c.args.sinks = n & 1 ? check_floats(&c.memory, shapes[s].group, &r, CHECK_PLAIN) : NULL;
+            choose_positions(&c, &r, n % 5 == 4);
             float out[5 * 512];
             double want[512];
             c.args.out = out;

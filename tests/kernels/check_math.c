@@ -36,9 +36,14 @@ static void f32_functions_are_within_their_bounds(void **state) {
         float (*got)(float);
         long double (*want)(long double);
         double limit;
-    } f[] = {{"exp", math_exp, expl, 1.0},       {"log", math_log, logl, 0.501},      {"tanh", math_tanh, tanhl, 1.6},
-             {"sigmoid", math_sigmoid, exact_sigmoid, 2.5}, {"softplus", math_softplus, exact_softplus, 0.501},
-             {"expm1", math_expm1, expm1l, 0.501}, {"erf", math_erf, erfl, 1.5},      {"rsqrt", math_rsqrt, exact_rsqrt, 1.5}};
+    } f[] = {{"exp", math_exp, expl, 1.0},
+             {"log", math_log, logl, 0.501},
+             {"tanh", math_tanh, tanhl, 1.6},
+             {"sigmoid", math_sigmoid, exact_sigmoid, 2.5},
+             {"softplus", math_softplus, exact_softplus, 0.501},
+             {"expm1", math_expm1, expm1l, 0.501},
+             {"erf", math_erf, erfl, 1.5},
+             {"rsqrt", math_rsqrt, exact_rsqrt, 1.5}};
     for (unsigned k = 0; k < sizeof f / sizeof f[0]; k++)
         for (uint64_t bits = 0; bits < 0x100000000u; bits += 7919) {
             float x = f32_from_bits((uint32_t)bits);
@@ -77,7 +82,8 @@ static void special_values(void **state) {
     assert_true(isinf(math_softplus(INFINITY)) && math_softplus(-INFINITY) == 0.0f && math_expm1(-INFINITY) == -1.0f);
     assert_true(isnan(math_exp(NAN)) && isnan(math_log(NAN)) && isnan(math_tanh(NAN)) && isnan(math_sigmoid(NAN)) && isnan(math_erf(NAN)));
     assert_true(isnan(math_softplus(NAN)) && isnan(math_expm1(NAN)) && isinf(math_rsqrt(0.0f)) && math_rsqrt(INFINITY) == 0.0f);
-    assert_true(math_exp_f64(0) == 1 && math_exp_f64(-(double)INFINITY) == 0 && isinf(math_exp_f64(711)) && isnan(math_exp_f64((double)NAN)));
+    assert_true(math_exp_f64(0) == 1 && math_exp_f64(-(double)INFINITY) == 0 && isinf(math_exp_f64(711)) &&
+                isnan(math_exp_f64((double)NAN)));
     assert_true(math_exp_f64(-745.1) > 0 && math_exp_f64(-746) == 0);
     assert_true(math_log_f64(1) == 0 && isinf(math_log_f64(0)) && isnan(math_log_f64(-1)) && isnan(math_log_f64((double)NAN)));
     assert_true(math_pow_f64(10000, 0) == 1 && math_pow_f64(2, 10) == 1024 && isnan(math_pow_f64(-1, 2)) && isinf(math_pow_f64(10, 400)));

@@ -16,12 +16,13 @@
 struct format_case {
     const char *name;
     unsigned format;
-    unsigned elements, bytes;  /* of a block; companions: codes of `elements` columns take `bytes` */
-    int scale_offset[2];       /* f16 scales inside the block, -1: none */
+    unsigned elements, bytes; /* of a block; companions: codes of `elements` columns take `bytes` */
+    int scale_offset[2];      /* f16 scales inside the block, -1: none */
     unsigned bits, group_cols, group_rows, scale_dtype;
 };
 
-#define BLOCK(type, elements, bytes, first, second) {#type, DTYPE_##type, elements, bytes, {first, second}, 0, 0, 0, 0}
+#define BLOCK(type, elements, bytes, first, second) \
+    { #type, DTYPE_##type, elements, bytes, {first, second }, 0, 0, 0, 0 }
 static const struct format_case formats[] = {
     BLOCK(F32, 1, 4, -1, -1),
     BLOCK(F16, 1, 2, -1, -1),
@@ -67,6 +68,11 @@ static const struct format_case formats[] = {
     {"MXFP4_SPLIT", MATRIX_MXFP4_SPLIT, 32, 16, {-1, -1}, 0, 32, 1, DTYPE_F8_E8M0},
     {"NVFP4_SPLIT", MATRIX_NVFP4_SPLIT, 16, 8, {-1, -1}, 0, 16, 1, DTYPE_F8_E4M3},
     {"MXFP8_SPLIT", MATRIX_MXFP8_SPLIT, 32, 32, {-1, -1}, 0, 32, 1, DTYPE_F8_E8M0},
+    {"F8_E5M2_BLOCK", MATRIX_F8_E5M2_BLOCK, 1, 1, {-1, -1}, 0, 128, 4, DTYPE_F32},
+    {"INT_GROUPS 4/32", MATRIX_INT_GROUPS, 32, 16, {-1, -1}, 4, 32, 1, DTYPE_BF16},
+    {"INT_GROUPS 4/128", MATRIX_INT_GROUPS, 128, 64, {-1, -1}, 4, 128, 1, DTYPE_F16},
+    {"INT_GROUPS 8/64", MATRIX_INT_GROUPS, 64, 64, {-1, -1}, 8, 64, 1, DTYPE_F32},
+    {"INT8_GROUPS /32", MATRIX_INT8_GROUPS, 32, 32, {-1, -1}, 8, 32, 1, DTYPE_F32},
 };
 #define FORMAT_COUNT (sizeof formats / sizeof formats[0])
 
@@ -112,7 +118,8 @@ static void fill_block(const struct format_case *f, uint8_t *block, enum weights
         memcpy(block, &half, 2);
     if (f->format == DTYPE_BF16)
         memcpy(block, (uint16_t[]){bf16_from_f32(value)}, 2);
-    if (f->format == DTYPE_F8_E4M3 || f->format == MATRIX_F8_BLOCK || f->format == DTYPE_F8_E5M2)
+    if (f->format == DTYPE_F8_E4M3 || f->format == MATRIX_F8_BLOCK || f->format == DTYPE_F8_E5M2 ||
+        f->format == MATRIX_F8_E5M2_BLOCK)
         block[0] &= 0xbf;
     if (f->format == MATRIX_MXFP8_SPLIT)
         for (size_t i = 0; i < f->bytes; i++)
@@ -130,7 +137,7 @@ static void fill_block(const struct format_case *f, uint8_t *block, enum weights
 struct matmul_case {
     struct check_memory memory;
     struct matrix w;
-    float *x; /* [TOKENS_MAX][cols] */
+    float *x;      /* [TOKENS_MAX][cols] */
     uint8_t *rows; /* activations in the layout of the format */
     size_t row_bytes;
 };
@@ -139,9 +146,16 @@ static void make_case(struct matmul_case *c, const struct format_case *f, size_t
                       struct check_random *r) {
     size_t data_bytes = cols / f->elements * f->bytes;
     memset(c, 0, sizeof *c);
-    c->w = (struct matrix){.format = f->format, .rows = ROWS_MAX, .cols = cols, .row_bytes = data_bytes, .bits = f->bits,
-                           .group_cols = f->group_cols, .group_rows = f->group_rows, .group_row_offset = f->group_rows > 1 ? 1 : 0,
-                           .scale_dtype = (enum dtype)f->scale_dtype, .tensor_scale = check_below(r, 2) ? 1.0f : 0.37f};
+    c->w = (struct matrix){.format = f->format,
+                           .rows = ROWS_MAX,
+                           .cols = cols,
+                           .row_bytes = data_bytes,
+                           .bits = f->bits,
+                           .group_cols = f->group_cols,
+                           .group_rows = f->group_rows,
+                           .group_row_offset = f->group_rows > 1 ? 1 : 0,
+                           .scale_dtype = (enum dtype)f->scale_dtype,
+                           .tensor_scale = check_below(r, 2) ? 1.0f : 0.37f};
     uint8_t *data = check_guarded(&c->memory, ROWS_MAX * data_bytes);
     for (size_t i = 0; i < ROWS_MAX * data_bytes; i += f->bytes)
         fill_block(f, data + i, weights, r);
@@ -167,8 +181,14 @@ static void make_case(struct matmul_case *c, const struct format_case *f, size_t
 }
 
 static struct matmul_args args_of(const struct matmul_case *c, size_t tokens, size_t begin, size_t end, float *y) {
-    return (struct matmul_args){.w = &c->w, .row_begin = begin, .row_end = end, .x = c->rows, .x_row_bytes = c->row_bytes,
-                                .tokens = tokens, .y = y, .y_stride = ROWS_MAX + 1};
+    return (struct matmul_args){.w = &c->w,
+                                .row_begin = begin,
+                                .row_end = end,
+                                .x = c->rows,
+                                .x_row_bytes = c->row_bytes,
+                                .tokens = tokens,
+                                .y = y,
+                                .y_stride = ROWS_MAX + 1};
 }
 
 static void compare_levels(const struct format_case *f, struct matmul_case *c, size_t tokens, size_t begin, size_t end) {
@@ -209,7 +229,8 @@ static void levels_equal_ref(void **state) {
         for (unsigned k = 0; k < COLS_COUNT; k++)
             for (unsigned m = 0; m < WEIGHTS_COUNT; m++) {
                 struct matmul_case c;
-                make_case(&c, &formats[i], case_cols(&formats[i], k), (enum weights)m, (enum check_values)check_below(&r, CHECK_VALUES_COUNT), &r);
+                make_case(&c, &formats[i], case_cols(&formats[i], k), (enum weights)m,
+                          (enum check_values)check_below(&r, CHECK_VALUES_COUNT), &r);
                 compare_levels(&formats[i], &c, 1, 0, ROWS_MAX);
                 compare_levels(&formats[i], &c, 1 + check_below(&r, TOKENS_MAX), 0, ROWS_MAX);
                 size_t begin = check_below(&r, ROWS_MAX), end = begin + check_below(&r, ROWS_MAX - begin + 1);
@@ -337,8 +358,10 @@ static void rows_do_not_depend_on_company(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ref_equals_double),           cmocka_unit_test(levels_equal_ref),
-        cmocka_unit_test(integer_sums_do_not_overflow), cmocka_unit_test(decoded_product_equals_ref),
+        cmocka_unit_test(ref_equals_double),
+        cmocka_unit_test(levels_equal_ref),
+        cmocka_unit_test(integer_sums_do_not_overflow),
+        cmocka_unit_test(decoded_product_equals_ref),
         cmocka_unit_test(rows_do_not_depend_on_company),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

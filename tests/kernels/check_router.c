@@ -42,7 +42,8 @@ static void softmax_then_choice(void **state) {
     assert_weight(2 * exp(2) / (2 * exp(2) + exp(1)), c.weights[2]);
 }
 
-/* cases.md F8: tiny scores under a large bias; the weight comes from the score without the bias, scaling once, also when not renormalised. */
+/* cases.md F8: tiny scores under a large bias; the weight comes from the score without the bias, scaling once, also when not renormalised.
+ */
 static void f8_sigmoid_with_bias(void **state) {
     (void)state;
     const float logits[4] = {-17, -17, 3, -17}, bias[4] = {12, 12, 0, 12.5f};
@@ -63,7 +64,14 @@ static void f8_sigmoid_with_bias(void **state) {
 static void groups_limit_the_choice(void **state) {
     (void)state;
     const float logits[8] = {5, -9, 1, 1, 2, 2, 4.5f, -9};
-    struct router_case c = {.args = {.logits = logits, .experts = 8, .top_k = 2, .score = ROUTER_SIGMOID, .scale = 1, .groups = 4, .top_groups = 2, .group_score_count = 1}};
+    struct router_case c = {.args = {.logits = logits,
+                                     .experts = 8,
+                                     .top_k = 2,
+                                     .score = ROUTER_SIGMOID,
+                                     .scale = 1,
+                                     .groups = 4,
+                                     .top_groups = 2,
+                                     .group_score_count = 1}};
     run(&c, REF); /* best members: groups 0 and 3 */
     assert_int_equal(c.ids[0], 0);
     assert_int_equal(c.ids[1], 6);
@@ -98,8 +106,13 @@ static void levels_equal_ref(void **state) {
             if (n % 3 == 0) /* many ties */
                 logits[e] = floorf(logits[e] * 2), bias[e] = 0.0f;
         }
-        struct router_case want = {.args = {.logits = logits, .bias = n & 1 ? bias : NULL, .experts = count, .top_k = 1 + check_below(&r, 8),
-                                            .score = (enum router_score)check_below(&r, 4), .renormalise = check_below(&r, 2), .scale = 1.5f}};
+        struct router_case want = {.args = {.logits = logits,
+                                            .bias = n & 1 ? bias : NULL,
+                                            .experts = count,
+                                            .top_k = 1 + check_below(&r, 8),
+                                            .score = (enum router_score)check_below(&r, 4),
+                                            .renormalise = check_below(&r, 2),
+                                            .scale = 1.5f}};
         if (count % 16 == 0 && n & 2) {
             want.args.groups = 8;
             want.args.top_groups = 4;

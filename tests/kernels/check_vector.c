@@ -34,8 +34,15 @@ static void call_exp_sum(const struct row_call *k) {
     k->y[k->count - 1] = sum;
 }
 static void call_gate(const struct row_call *k) {
-    struct gate_args args = {.kind = (enum gate_kind)(k->variant / 2), .gate = k->a, .up = k->variant & 1 ? k->b : NULL, .y = k->y,
-                             .count = k->count, .a = 1.7f, .b = 0.9f, .c = 0.5f, .d = -1e-6f};
+    struct gate_args args = {.kind = (enum gate_kind)(k->variant / 2),
+                             .gate = k->a,
+                             .up = k->variant & 1 ? k->b : NULL,
+                             .y = k->y,
+                             .count = k->count,
+                             .a = 1.7f,
+                             .b = 0.9f,
+                             .c = 0.5f,
+                             .d = -1e-6f};
     k->table->gate(&args);
 }
 static void call_f16(const struct row_call *k) {
@@ -77,9 +84,9 @@ static const struct {
     void (*call)(const struct row_call *k);
     unsigned variants;
 } functions[] = {
-    {"rms_norm", call_rms_norm, 2}, {"layer_norm", call_layer_norm, 4}, {"add", call_add, 1},         {"multiply", call_multiply, 1},
-    {"scale", call_scale, 1},       {"add_scaled", call_add_scaled, 1}, {"softcap", call_softcap, 1}, {"softmax", call_softmax, 1},
-    {"exp_sum", call_exp_sum, 2},   {"gate", call_gate, 2 * GATE_KIND_COUNT}, {"f16", call_f16, 1},   {"quantize", call_quantize, 4},
+    {"rms_norm", call_rms_norm, 2}, {"layer_norm", call_layer_norm, 4},       {"add", call_add, 1},         {"multiply", call_multiply, 1},
+    {"scale", call_scale, 1},       {"add_scaled", call_add_scaled, 1},       {"softcap", call_softcap, 1}, {"softmax", call_softmax, 1},
+    {"exp_sum", call_exp_sum, 2},   {"gate", call_gate, 2 * GATE_KIND_COUNT}, {"f16", call_f16, 1},         {"quantize", call_quantize, 4},
     {"rope", call_rope, 4},
 };
 #define FUNCTIONS (sizeof functions / sizeof functions[0])
@@ -87,8 +94,11 @@ static const struct {
 static void compare_function(unsigned f, unsigned variant, size_t count, enum check_values values, struct check_random *r) {
     struct check_memory memory = {0};
     const struct kernel_table *level;
-    struct row_call k = {.table = kernel_table_for(CPU_ISA_REF), .count = count, .variant = variant,
-                         .a = check_floats(&memory, count, r, values), .b = check_floats(&memory, count, r, values),
+    struct row_call k = {.table = kernel_table_for(CPU_ISA_REF),
+                         .count = count,
+                         .variant = variant,
+                         .a = check_floats(&memory, count, r, values),
+                         .b = check_floats(&memory, count, r, values),
                          .c = check_floats(&memory, count, r, values)};
     float *want = check_guarded(&memory, count * sizeof(float));
     memcpy(want, k.a, count * sizeof(float));
@@ -129,7 +139,8 @@ static void levels_equal_ref_over_all_floats(void **state) {
             const struct kernel_table *level = kernel_table_for(CPU_ISA_REF);
             for (unsigned l = 0; level; level = check_level(l++)) {
                 float *y = level->isa == CPU_ISA_REF ? want : got;
-                struct gate_args args = {.kind = (enum gate_kind)kind, .gate = x, .y = y, .count = BATCH, .a = 1.702f, .b = 7.0f, .c = 0.5f, .d = -1e-6f};
+                struct gate_args args = {
+                    .kind = (enum gate_kind)kind, .gate = x, .y = y, .count = BATCH, .a = 1.702f, .b = 7.0f, .c = 0.5f, .d = -1e-6f};
                 memcpy(y, x, BATCH * 4);
                 if (kind < GATE_KIND_COUNT)
                     level->gate(&args);
@@ -244,7 +255,15 @@ static void ref_gates_equal_double(void **state) {
     for (unsigned kind = 0; kind < GATE_KIND_COUNT; kind++)
         for (int i = -300; i <= 300; i++) {
             float g = (float)i * 0.03125f, u = (float)(i % 7) * 0.5f, y;
-            struct gate_args args = {.kind = (enum gate_kind)kind, .gate = &g, .up = &u, .y = &y, .count = 1, .a = a[kind], .b = b[kind], .c = 0.5f, .d = -1e-6f};
+            struct gate_args args = {.kind = (enum gate_kind)kind,
+                                     .gate = &g,
+                                     .up = &u,
+                                     .y = &y,
+                                     .count = 1,
+                                     .a = a[kind],
+                                     .b = b[kind],
+                                     .c = 0.5f,
+                                     .d = -1e-6f};
             kernel_table_for(CPU_ISA_REF)->gate(&args);
             double want = gate_in_double((enum gate_kind)kind, (double)g, (double)u);
             assert_close(want, y, 1e-6 + 1e-6 * fabs(want), "gate");

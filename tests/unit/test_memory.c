@@ -45,7 +45,7 @@ static void nth_allocation_fails_once(void **state) {
     (void)state;
     struct error err = {0};
     struct memory_region region;
-    uint64_t before = memory_owner_bytes(MEMORY_OTHER);
+    uint64_t before = memory_owner_bytes(MEMORY_OTHER), refusals = memory_refusals();
     memory_fail_after(2);
     void *first = memory_alloc(8);
     assert_non_null(first);
@@ -58,6 +58,7 @@ static void nth_allocation_fails_once(void **state) {
     ASSERT_FAILS(memory_region_create(&region, 4096, MEMORY_KV, false, &err), STATUS_NO_MEMORY, err);
     assert_null(region.data);
     memory_region_destroy(&region);
+    assert_int_equal(memory_refusals(), refusals + 3);
     memory_fail_after(1);
     memory_fail_after(0);
     void *fourth = memory_alloc(8);

@@ -16,6 +16,18 @@ void backend_limits_add_weight(struct backend_limits *limits, enum weight_use us
     limits->matmul_cols = cols > limits->matmul_cols ? cols : limits->matmul_cols;
 }
 
+void backend_limits_add_heads(struct backend_limits *limits, const struct op *op, unsigned format, uint32_t group_cols) {
+    size_t in = op->head_matmul.in_size, out = op->head_matmul.out_size;
+    unsigned block = limits->exact ? 0 : matrix_activation_block(format, group_cols);
+    if (op->head_matmul.transposed) {
+        limits->transposed_outputs = out > limits->transposed_outputs ? out : limits->transposed_outputs;
+        return;
+    }
+    size_t bytes = block ? op->head_matmul.heads * activation_layout(block, in).row_bytes : 0;
+    limits->input_row_bytes = bytes > limits->input_row_bytes ? bytes : limits->input_row_bytes;
+    limits->matmul_cols = in > limits->matmul_cols ? in : limits->matmul_cols;
+}
+
 size_t backend_pair_limit(const struct backend_limits *limits) { return limits->rows > limits->top_k ? limits->rows : limits->top_k; }
 
 bool cpu_backend_available(enum cpu_isa isa) { return kernel_table_for(isa) != NULL; }
@@ -46,6 +58,8 @@ static void cut_worker(struct cutter *cutter, const struct backend_limits *l, st
     worker->v_tiles = cut(cutter, l->attention_tiles, sizeof(void *));
     worker->router = cut(cutter, 3 * l->experts, sizeof(float));
     worker->head = cut(cutter, l->attention_head_dim, sizeof(float));
+    worker->head_lanes = cut(cutter, (1 + 16 * CPU_HEAD_TOKENS) * l->transposed_outputs, sizeof(float));
+    worker->index_scores = cut(cutter, l->index ? l->attention_tiles * ATTENTION_TILE : 0, sizeof(float));
     worker->partial = cut(cutter, l->experts ? backend_pair_limit(l) * CPU_DOWN_ROWS : 0, sizeof(float));
 }
 
@@ -58,6 +72,7 @@ static void cut_shared(struct cutter *cutter, const struct backend_limits *l, st
         cpu->hidden[i] = cut(cutter, pairs * l->expert_hidden, sizeof(float));
     }
     cpu->hidden_inputs = cut(cutter, pairs, l->hidden_row_bytes);
+    cpu->runs = cut(cutter, l->recurrent ? l->rows + 1 : 0, sizeof *cpu->runs);
 }
 
 size_t cpu_backend_scratch_bytes(const struct cpu_backend_options *options) {
@@ -85,6 +100,21 @@ static enum status cpu_run(struct backend *backend, const struct op *op, const s
         break;
     case OP_KV_WRITE:
         cpu_run_kv_write(cpu, op, call);
+        break;
+    case OP_INDEX:
+        cpu_run_index(cpu, op, call);
+        break;
+    case OP_HEAD_MATMUL:
+        cpu_run_head_matmul(cpu, op, call);
+        break;
+    case OP_COPY_HEADS:
+        cpu_run_copy_heads(cpu, op, call);
+        break;
+    case OP_SHORT_CONV:
+        cpu_run_short_conv(cpu, op, call);
+        break;
+    case OP_DELTA_RULE:
+        cpu_run_delta_rule(cpu, op, call);
         break;
     case OP_EXPERTS:
         cpu_run_experts(cpu, op, call);

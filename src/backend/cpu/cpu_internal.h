@@ -11,6 +11,7 @@
 #include "kernel/kernel.h"
 
 #define CPU_DOWN_ROWS 64 /* rows of a down product that a thread computes before it adds them */
+#define CPU_HEAD_TOKENS 8 /* rows of a call for which a transposed head is decoded once */
 
 struct cpu_worker {                  /* scratch of one thread */
     float *decode;                   /* [matmul_cols] the oracle's decoded row */
@@ -18,6 +19,8 @@ struct cpu_worker {                  /* scratch of one thread */
     const void **k_tiles, **v_tiles; /* [attention_tiles] */
     float *router;                   /* [3 * experts] */
     float *head;                     /* [attention_head_dim] un-permuting */
+    float *head_lanes;               /* [1 + 16 * CPU_HEAD_TOKENS][transposed_outputs] a decoded row, then lanes of sums */
+    float *index_scores;             /* [attention_tiles * ATTENTION_TILE] of one row */
     float *partial;                  /* [pairs][CPU_DOWN_ROWS] */
 };
 
@@ -35,6 +38,7 @@ struct cpu_backend {
     uint8_t *gathered[2];                   /* [pairs] inputs of one expert's rows side by side */
     uint8_t *hidden_inputs;                 /* [pairs] quantised inputs of down products */
     float *hidden[2];                       /* [pairs][expert_hidden] gate and up */
+    uint32_t *runs;                         /* [rows + 1] first rows of the sequences of a call */
 };
 
 /* Products of rows [row_begin, row_end) of a matrix for inputs in the layout it wants. */
@@ -48,5 +52,10 @@ void cpu_quantize_rows(struct cpu_backend *cpu, const float *x, size_t x_stride,
 void cpu_run_matmul(struct cpu_backend *cpu, const struct op *op, const struct op_call *call);
 void cpu_run_attention(struct cpu_backend *cpu, const struct op *op, const struct op_call *call);
 void cpu_run_kv_write(struct cpu_backend *cpu, const struct op *op, const struct op_call *call);
+void cpu_run_index(struct cpu_backend *cpu, const struct op *op, const struct op_call *call);
+void cpu_run_head_matmul(struct cpu_backend *cpu, const struct op *op, const struct op_call *call);
+void cpu_run_copy_heads(struct cpu_backend *cpu, const struct op *op, const struct op_call *call);
+void cpu_run_short_conv(struct cpu_backend *cpu, const struct op *op, const struct op_call *call);
+void cpu_run_delta_rule(struct cpu_backend *cpu, const struct op *op, const struct op_call *call);
 void cpu_run_experts(struct cpu_backend *cpu, const struct op *op, const struct op_call *call);
 void cpu_run_rows(struct cpu_backend *cpu, const struct op *op, const struct op_call *call); /* everything that works row by row */

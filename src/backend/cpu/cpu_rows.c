@@ -34,6 +34,8 @@ static void run_norm(const struct rows_job *job, const float *x, float *y) {
     for (size_t v = 0; v < op->norm.vectors; v++, x += op->norm.size, y += op->norm.size)
         if (op->norm.norm == NORM_LAYER)
             job->cpu->kernels->layer_norm(x, weight, bias, y, op->norm.size, op->norm.epsilon);
+        else if (op->norm.norm == NORM_L2)
+            job->cpu->kernels->l2_norm(x, y, op->norm.size, op->norm.epsilon);
         else
             job->cpu->kernels->rms_norm(x, weight, y, op->norm.size, op->norm.epsilon);
 }
@@ -84,6 +86,16 @@ static float scale_at(const struct op *op, uint32_t position) {
     return (float)(1 + (double)op->scale_by_position.slope * math_log_f64(1 + (double)steps));
 }
 
+static void run_take_weight(const struct rows_job *job, size_t r, const float *x, float *y) {
+    const struct op_call *call = job->call;
+    const float *routing = call->in[1] + r * call->in_width[1];
+    float *taken = call->out[1] + r * call->out_width[1];
+    memcpy(taken, routing, sizeof *taken); /* the expert's number */
+    taken[1] = 1.0f;
+    memcpy(y, x, call->out_width[0] * sizeof *y);
+    job->cpu->kernels->scale(y, routing[1], call->out_width[0]);
+}
+
 static void run_gate(const struct rows_job *job, size_t r) {
     const struct op *op = job->op;
     const struct op_call *call = job->call;
@@ -128,11 +140,17 @@ static void run_row(const struct rows_job *job, size_t r, unsigned worker) {
     case OP_ADD:
         k->add(y, x, width);
         break;
+    case OP_MULTIPLY:
+        k->multiply(y, x, width);
+        break;
     case OP_SCALE:
         k->scale(y, op->scale.factor, width);
         break;
     case OP_ADD_GATED:
         k->add_scaled(y, x, math_sigmoid(*(call->in[1] + r * call->in_width[1])), width);
+        break;
+    case OP_TAKE_WEIGHT:
+        run_take_weight(job, r, x, y);
         break;
     case OP_SCALE_BY_POSITION:
         k->scale(y, scale_at(op, call->row[r].position), width);

@@ -1,8 +1,8 @@
 /*
- * matmul_float: products of float weights with AVX2; see kernel/wide/matmul_float_body.h.
+ * matmul_float: products of float weights with AVX2; see kernel/wide/matmul_float_body.inc.
  */
 #include "kernel/avx2/avx2.h"
 #include "kernel/avx2/wide.h"
 
 #define LEVEL(name) avx2_##name
-#include "kernel/wide/matmul_float_body.h"
+#include "kernel/wide/matmul_float_body.inc"

@@ -1,10 +1,11 @@
 /*
- * matmul_k: products of Q2_K .. Q6_K.
+ * matmul_k: products of Q2_K .. Q6_K and IQ4_XS.
  *
- * Eight rows at a time, block after block, as in avx512/matmul_k.c: the integer sums of a block of eight rows are one vector, its float part is one
- * fma into the vector of lane block % 8. Codes are unpacked 32 at a time and used for up to four tokens.
+ * Eight rows at a time, block after block, as in avx512/matmul_k.c: the integer sums of a block of eight rows are one vector, its float
+ * part is one fma into the vector of lane block % 8. Codes are unpacked 32 at a time and used for up to four tokens.
  */
 #include "dtype/block_layouts.h"
+#include "dtype/codebooks.h"
 #include "kernel/avx2/avx2.h"
 #include "kernel/avx2/wide.h"
 
@@ -57,7 +58,8 @@ ALWAYS_INLINE __m256i q5_k_codes(const uint8_t *block, unsigned k) {
 
 /* Eight scales and eight mins as 16-bit numbers, from the first 16 bytes of a block. */
 ALWAYS_INLINE void unpack_k4_scales(const uint8_t *block, __m128i *scales, __m128i *mins) {
-    __m128i head = load_128(block); /* bytes 4..7 scales 0-3, 8..11 mins 0-3 (6 bits, top 2 bits for 4-7), 12..15 low nibbles of scales and mins 4-7 */
+    __m128i head =
+        load_128(block); /* bytes 4..7 scales 0-3, 8..11 mins 0-3 (6 bits, top 2 bits for 4-7), 12..15 low nibbles of scales and mins 4-7 */
     __m128i low = _mm_shuffle_epi8(head, _mm_setr_epi8(4, 5, 6, 7, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15));
     __m128i top = _mm_shuffle_epi8(head, _mm_setr_epi8(-1, -1, -1, -1, 4, 5, 6, 7, -1, -1, -1, -1, 8, 9, 10, 11));
     low = _mm_and_si128(_mm_srlv_epi32(low, _mm_setr_epi32(0, 0, 0, 4)), _mm_setr_epi32(0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f));
@@ -66,7 +68,8 @@ ALWAYS_INLINE void unpack_k4_scales(const uint8_t *block, __m128i *scales, __m12
     *mins = _mm_unpackhi_epi8(all, _mm_setzero_si128());
 }
 
-ALWAYS_INLINE void k4_strip(const uint8_t *const block[STRIP], const struct activation *x, unsigned tokens, struct strip_block *out, codes_fn *codes) {
+ALWAYS_INLINE void k4_strip(const uint8_t *const block[STRIP], const struct activation *x, unsigned tokens, struct strip_block *out,
+                            codes_fn *codes) {
     __m256i v[TOKENS][STRIP], pair_sums[TOKENS], bias[TOKENS][STRIP / 2];
     __m128i mins[STRIP];
     out->d = load_halves(block, offsetof(struct block_q4_k, d));
@@ -124,7 +127,8 @@ ALWAYS_INLINE __m256i q6_k_codes(const uint8_t *block, unsigned k) {
 }
 
 /* v[t] = sum over the block of codes * activations * scales. */
-ALWAYS_INLINE void scaled_dot_16(const uint8_t *block, codes_fn *codes, __m256i scales, const struct activation *x, unsigned tokens, __m256i v[TOKENS]) {
+ALWAYS_INLINE void scaled_dot_16(const uint8_t *block, codes_fn *codes, __m256i scales, const struct activation *x, unsigned tokens,
+                                 __m256i v[TOKENS]) {
     __m256i low = _mm256_permute2x128_si256(scales, scales, 0x00), high = _mm256_permute2x128_si256(scales, scales, 0x11);
     for (unsigned t = 0; t < tokens; t++)
         v[t] = _mm256_setzero_si256();
@@ -194,6 +198,43 @@ ALWAYS_INLINE void q6_k_strip(const uint8_t *const block[STRIP], const struct ac
         scaled_dot_16(block[r], q6_k_codes, scales, x, tokens, dot);
         for (unsigned t = 0; t < tokens; t++)
             v[t][r] = take_offset(dot[t], scales, x[t].sums, 5);
+    }
+    for (unsigned t = 0; t < tokens; t++)
+        out->sum[t] = sums_of_8(v[t]);
+}
+
+/* ---- IQ4_XS ---- */
+
+/* Scales of eight sub-blocks, -32 .. 31, as 16-bit numbers in both halves. */
+ALWAYS_INLINE __m256i iq4_xs_scales(const struct block_iq4_xs *w) {
+    __m256i low = _mm256_srlv_epi32(_mm256_set1_epi32((int)load_u32(w->scales_l)), _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));
+    __m256i high = _mm256_srlv_epi32(_mm256_set1_epi32(w->scales_h), _mm256_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14));
+    low = _mm256_and_si256(low, _mm256_set1_epi32(15));
+    high = _mm256_slli_epi32(_mm256_and_si256(high, _mm256_set1_epi32(3)), 4);
+    __m256i scales = _mm256_sub_epi32(_mm256_or_si256(low, high), _mm256_set1_epi32(32));
+    return _mm256_permute4x64_epi64(_mm256_packs_epi32(scales, scales), 0x88);
+}
+
+ALWAYS_INLINE void iq4_xs_strip(const uint8_t *const block[STRIP], const struct activation *x, unsigned tokens, struct strip_block *out) {
+    const __m256i table = _mm256_broadcastsi128_si256(load_128(iq4_values));
+    __m256i v[TOKENS][STRIP];
+    out->d = load_halves(block, offsetof(struct block_iq4_xs, d));
+    for (unsigned r = 0; r < STRIP; r++) {
+        const struct block_iq4_xs *w = (const void *)block[r];
+        __m256i scales = iq4_xs_scales(w);
+        for (unsigned t = 0; t < tokens; t++)
+            v[t][r] = _mm256_setzero_si256();
+#pragma GCC unroll 8
+        for (unsigned k = 0; k < 8; k++) {
+            __m256i twice = _mm256_broadcastsi128_si256(load_128(w->qs + 16 * k));
+            __m256i values = _mm256_shuffle_epi8(table, masked(_mm256_srlv_epi64(twice, _mm256_setr_epi64x(0, 0, 4, 4)), 15));
+            __m256i scale = _mm256_shuffle_epi8(scales, _mm256_set1_epi16((short)((2 * k) | (2 * k + 1) << 8)));
+#pragma GCC unroll 4
+            for (unsigned t = 0; t < tokens; t++) { /* signs move to the activations */
+                __m256i pairs = dot_pairs(_mm256_abs_epi8(values), _mm256_sign_epi8(load_256(x[t].q + 32 * k), values));
+                v[t][r] = _mm256_add_epi32(v[t][r], _mm256_madd_epi16(pairs, scale));
+            }
+        }
     }
     for (unsigned t = 0; t < tokens; t++)
         out->sum[t] = sums_of_8(v[t]);
@@ -277,3 +318,4 @@ void avx2_matmul_q3_k(const struct matmul_args *args) { walk_matrix(args, q3_k_s
 void avx2_matmul_q4_k(const struct matmul_args *args) { walk_matrix(args, q4_k_strip, sizeof(struct block_q4_k), true); }
 void avx2_matmul_q5_k(const struct matmul_args *args) { walk_matrix(args, q5_k_strip, sizeof(struct block_q5_k), true); }
 void avx2_matmul_q6_k(const struct matmul_args *args) { walk_matrix(args, q6_k_strip, sizeof(struct block_q6_k), false); }
+void avx2_matmul_iq4_xs(const struct matmul_args *args) { walk_matrix(args, iq4_xs_strip, sizeof(struct block_iq4_xs), false); }

@@ -1,9 +1,9 @@
 /*
  * matmul_legacy: products of the formats of 32-element blocks with one scale each: Q4_0 .. Q8_0, IQ4_NL, MXFP4.
  *
- * Row after row, eight blocks (one per lane of the result) at a time. Codes are unsigned bytes, `offset` above their values, and the sums of
- * activations that quantize left in the row take the offset away again; or signed bytes, whose signs move to the activations. The blocks at the
- * end of a row that are no full eight are copied to a padded buffer first, where scales of 0 keep the other lanes as they are.
+ * Row after row, eight blocks (one per lane of the result) at a time. Codes are unsigned bytes, `offset` above their values, and the sums
+ * of activations that quantize left in the row take the offset away again; or signed bytes, whose signs move to the activations. The blocks
+ * at the end of a row that are no full eight are copied to a padded buffer first, where scales of 0 keep the other lanes as they are.
  */
 #include "dtype/block_layouts.h"
 #include "dtype/codebooks.h"
@@ -12,9 +12,9 @@
 
 #define TOKENS 4
 
-struct group {         /* eight blocks of one row */
-    __m256i codes[8];  /* one block each, elements in their order */
-    __m256 d, m;       /* by block */
+struct group {        /* eight blocks of one row */
+    __m256i codes[8]; /* one block each, elements in their order */
+    __m256 d, m;      /* by block */
 };
 typedef void unpack_fn(const uint8_t *blocks, struct group *out);
 
@@ -119,8 +119,8 @@ ALWAYS_INLINE void unpack_mxfp4(const uint8_t *blocks, struct group *out) {
 }
 
 /* Adds a group's terms to the lanes of one token. `count`: blocks that are there. */
-ALWAYS_INLINE __m256 add_group(__m256 lanes, const struct group *w, const struct legacy_format *f, const int8_t *q, const float *scales, const int16_t *sums,
-                               unsigned count) {
+ALWAYS_INLINE __m256 add_group(__m256 lanes, const struct group *w, const struct legacy_format *f, const int8_t *q, const float *scales,
+                               const int16_t *sums, unsigned count) {
     __m256i dot[8];
     const __m256i ones = _mm256_set1_epi16(1);
 #pragma GCC unroll 8
@@ -139,8 +139,8 @@ ALWAYS_INLINE __m256 add_group(__m256 lanes, const struct group *w, const struct
     return lanes;
 }
 
-ALWAYS_INLINE void walk_row(const struct matmul_args *args, const struct activation_layout *layout, unpack_fn *unpack, const struct legacy_format *f,
-                            size_t row, size_t token, unsigned tokens) {
+ALWAYS_INLINE void walk_row(const struct matmul_args *args, const struct activation_layout *layout, unpack_fn *unpack,
+                            const struct legacy_format *f, size_t row, size_t token, unsigned tokens) {
     const struct matrix *w = args->w;
     const uint8_t *blocks = w->data + row * w->row_bytes, *x = args->x + token * args->x_row_bytes;
     size_t count = w->cols / 32;
@@ -164,7 +164,8 @@ ALWAYS_INLINE void walk_row(const struct matmul_args *args, const struct activat
             const float *scales = (const float *)(const void *)(x_row + layout->scales_offset_bytes) + b;
             const int16_t *sums = (const int16_t *)(const void *)(x_row + layout->sums_offset_bytes) + 2 * b;
             const int8_t *q = (const int8_t *)x_row + 32 * b;
-            lanes[t] = whole ? add_group(lanes[t], &group, f, q, scales, sums, 8) : add_group(lanes[t], &group, f, q, scales, sums, (unsigned)(count - b));
+            lanes[t] = whole ? add_group(lanes[t], &group, f, q, scales, sums, 8)
+                             : add_group(lanes[t], &group, f, q, scales, sums, (unsigned)(count - b));
         }
     }
     for (unsigned t = 0; t < tokens; t++)

@@ -45,5 +45,6 @@ void avx2_quantize(const float *x, size_t cols, unsigned block, uint8_t *row) {
     float *scales = (float *)(void *)(row + layout.scales_offset_bytes);
     int16_t *sums = (int16_t *)(void *)(row + layout.sums_offset_bytes);
     for (size_t begin = 0; begin < cols; begin += block)
-        scales[begin / block] = quantize_block(x + begin, cols - begin < block ? cols - begin : block, (int8_t *)row + begin, sums + begin / 16);
+        scales[begin / block] =
+            quantize_block(x + begin, cols - begin < block ? cols - begin : block, (int8_t *)row + begin, sums + begin / 16);
 }

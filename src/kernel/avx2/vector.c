@@ -1,8 +1,8 @@
 /*
- * vector: functions of one row with AVX2; see kernel/wide/vector_body.h.
+ * vector: functions of one row with AVX2; see kernel/wide/vector_body.inc.
  */
 #include "kernel/avx2/avx2.h"
 #include "kernel/avx2/wide.h"
 
 #define LEVEL(name) avx2_##name
-#include "kernel/wide/vector_body.h"
+#include "kernel/wide/vector_body.inc"

@@ -23,7 +23,8 @@ typedef wide wide_mask;
 
 /* Lanes from `begin` on of a mask of the first n lanes. */
 ALWAYS_INLINE __m256i mask_of_first(unsigned n, int begin) {
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_add_epi32(_mm256_set1_epi32(begin), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)));
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n),
+                              _mm256_add_epi32(_mm256_set1_epi32(begin), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)));
 }
 
 ALWAYS_INLINE wide wide_zero(void) { return (wide){_mm256_setzero_ps(), _mm256_setzero_ps()}; }
@@ -50,9 +51,13 @@ WIDE_BINARY(wide_mul, _mm256_mul_ps)
 WIDE_BINARY(wide_div, _mm256_div_ps)
 WIDE_BINARY(wide_min, _mm256_min_ps) /* a < b ? a : b */
 WIDE_BINARY(wide_max, _mm256_max_ps) /* a > b ? a : b */
-ALWAYS_INLINE wide wide_fma(wide a, wide b, wide c) { return (wide){_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)}; }
+ALWAYS_INLINE wide wide_fma(wide a, wide b, wide c) {
+    return (wide){_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
+}
 /* a b - c */
-ALWAYS_INLINE wide wide_fms(wide a, wide b, wide c) { return (wide){_mm256_fmsub_ps(a.low, b.low, c.low), _mm256_fmsub_ps(a.high, b.high, c.high)}; }
+ALWAYS_INLINE wide wide_fms(wide a, wide b, wide c) {
+    return (wide){_mm256_fmsub_ps(a.low, b.low, c.low), _mm256_fmsub_ps(a.high, b.high, c.high)};
+}
 
 #define SIGN_BITS _mm256_set1_ps(-0.0f)
 ALWAYS_INLINE wide wide_abs(wide x) { return (wide){_mm256_andnot_ps(SIGN_BITS, x.low), _mm256_andnot_ps(SIGN_BITS, x.high)}; }
@@ -94,7 +99,8 @@ ALWAYS_INLINE float wide_largest(wide x) { /* without NaNs */
 
 /* y[i] = the tree of vector i. */
 ALWAYS_INLINE void wide_store_trees_of_4(float y[4], wide a, wide b, wide c, wide d) {
-    __m256 a8 = _mm256_add_ps(a.low, a.high), b8 = _mm256_add_ps(b.low, b.high), c8 = _mm256_add_ps(c.low, c.high), d8 = _mm256_add_ps(d.low, d.high);
+    __m256 a8 = _mm256_add_ps(a.low, a.high), b8 = _mm256_add_ps(b.low, b.high), c8 = _mm256_add_ps(c.low, c.high),
+           d8 = _mm256_add_ps(d.low, d.high);
     __m256 ab = _mm256_add_ps(_mm256_permute2f128_ps(a8, b8, 0x20), _mm256_permute2f128_ps(a8, b8, 0x31)); /* [a | b], 4 lanes each */
     __m256 cd = _mm256_add_ps(_mm256_permute2f128_ps(c8, d8, 0x20), _mm256_permute2f128_ps(c8, d8, 0x31));
     __m256 t = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee)); /* [a a c c | b b d d] */
@@ -145,7 +151,8 @@ ALWAYS_INLINE wide wide_load_e5m2(const uint8_t *x, unsigned n) {
 /* The bits are those of an f16 of 2^-8 the value, NaN apart. */
 ALWAYS_INLINE wide wide_load_e4m3(const uint8_t *x, unsigned n) {
     uint8_t padded[32];
-    __m256i bits = _mm256_cvtepu8_epi16(load_128(whole_or_padded(x, n, 1, padded))), magnitude = _mm256_and_si256(bits, _mm256_set1_epi16(0x7f));
+    __m256i bits = _mm256_cvtepu8_epi16(load_128(whole_or_padded(x, n, 1, padded))),
+            magnitude = _mm256_and_si256(bits, _mm256_set1_epi16(0x7f));
     __m256i half = _mm256_or_si256(_mm256_slli_epi16(magnitude, 7), _mm256_slli_epi16(_mm256_and_si256(bits, _mm256_set1_epi16(0x80)), 8));
     half = _mm256_blendv_epi8(half, _mm256_set1_epi16(0x7e00), _mm256_cmpeq_epi16(magnitude, _mm256_set1_epi16(0x7f)));
     return wide_mul(wide_from_halves(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1)), wide_set(256.0f));

@@ -1,8 +1,8 @@
 /*
- * attention: attention with AVX-512; see kernel/wide/attention_body.h.
+ * attention: attention with AVX-512; see kernel/wide/attention_body.inc.
  */
 #include "kernel/avx512/avx512.h"
 #include "kernel/avx512/wide.h"
 
 #define LEVEL(name) avx512_##name
-#include "kernel/wide/attention_body.h"
+#include "kernel/wide/attention_body.inc"

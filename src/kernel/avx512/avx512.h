@@ -5,6 +5,7 @@
 
 #include "kernel/kernel.h"
 
+void avx512_matmul_columns(const struct matmul_args *args);
 void avx512_matmul_f32(const struct matmul_args *args);
 void avx512_matmul_f16(const struct matmul_args *args);
 void avx512_matmul_bf16(const struct matmul_args *args);
@@ -19,6 +20,11 @@ void avx512_matmul_q5_1(const struct matmul_args *args);
 void avx512_matmul_q8_0(const struct matmul_args *args);
 void avx512_matmul_iq4_nl(const struct matmul_args *args);
 void avx512_matmul_mxfp4(const struct matmul_args *args);
+void avx512_matmul_affine(const struct matmul_args *args);
+void avx512_matmul_mxfp4_split(const struct matmul_args *args);
+void avx512_matmul_nvfp4_split(const struct matmul_args *args);
+void avx512_matmul_nvfp4(const struct matmul_args *args);
+void avx512_matmul_iq4_xs(const struct matmul_args *args);
 void avx512_matmul_q2_k(const struct matmul_args *args);
 void avx512_matmul_q3_k(const struct matmul_args *args);
 void avx512_matmul_q4_k(const struct matmul_args *args);
@@ -44,7 +50,9 @@ size_t avx512_argmax(const float *x, size_t count);
 float avx512_exp_sum(const float *x, float *y, size_t count, float max, float inverse_temperature);
 
 /* Initialisers of a kernel_table: what is better here than in avx2/. */
+/* clang-format off: one per line */
 #define AVX512_ENTRIES \
+    .matmul_columns = avx512_matmul_columns, \
     .matmul[DTYPE_F32] = avx512_matmul_f32, \
     .matmul[DTYPE_F16] = avx512_matmul_f16, \
     .matmul[DTYPE_BF16] = avx512_matmul_bf16, \
@@ -59,6 +67,11 @@ float avx512_exp_sum(const float *x, float *y, size_t count, float max, float in
     .matmul[DTYPE_Q8_0] = avx512_matmul_q8_0, \
     .matmul[DTYPE_IQ4_NL] = avx512_matmul_iq4_nl, \
     .matmul[DTYPE_MXFP4] = avx512_matmul_mxfp4, \
+    .matmul[MATRIX_AFFINE] = avx512_matmul_affine, \
+    .matmul[MATRIX_MXFP4_SPLIT] = avx512_matmul_mxfp4_split, \
+    .matmul[MATRIX_NVFP4_SPLIT] = avx512_matmul_nvfp4_split, \
+    .matmul[DTYPE_NVFP4] = avx512_matmul_nvfp4, \
+    .matmul[DTYPE_IQ4_XS] = avx512_matmul_iq4_xs, \
     .matmul[DTYPE_Q2_K] = avx512_matmul_q2_k, \
     .matmul[DTYPE_Q3_K] = avx512_matmul_q3_k, \
     .matmul[DTYPE_Q4_K] = avx512_matmul_q4_k, \
@@ -81,3 +94,4 @@ float avx512_exp_sum(const float *x, float *y, size_t count, float max, float in
     .f32_from_f16 = avx512_f32_from_f16, \
     .argmax = avx512_argmax, \
     .exp_sum = avx512_exp_sum
+/* clang-format on */

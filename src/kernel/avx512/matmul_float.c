@@ -1,8 +1,8 @@
 /*
- * matmul_float: products of float weights with AVX-512; see kernel/wide/matmul_float_body.h.
+ * matmul_float: products of float weights with AVX-512; see kernel/wide/matmul_float_body.inc.
  */
 #include "kernel/avx512/avx512.h"
 #include "kernel/avx512/wide.h"
 
 #define LEVEL(name) avx512_##name
-#include "kernel/wide/matmul_float_body.h"
+#include "kernel/wide/matmul_float_body.inc"

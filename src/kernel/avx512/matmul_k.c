@@ -1,11 +1,12 @@
 /*
- * matmul_k: products of Q2_K .. Q6_K.
+ * matmul_k: products of Q2_K .. Q6_K and IQ4_XS.
  *
  * Eight rows at a time, block after block: the integer sums of a block of eight rows are one vector, its float part is one fma into the
  * vector of lane block % 8. A block's codes are unpacked once for up to four tokens. The last rows of a range are padded by
  * repeating the last row, whose extra results are not stored.
  */
 #include "dtype/block_layouts.h"
+#include "dtype/codebooks.h"
 #include "kernel/avx512/avx512.h"
 #include "kernel/avx512/simd.h"
 
@@ -18,7 +19,7 @@ struct activation { /* one token, at one block */
 };
 
 struct strip_block { /* one block of eight rows times up to four tokens */
-    __m256 d, m;             /* by row */
+    __m256 d, m;     /* by row */
     __m256i sum[TOKENS], bias[TOKENS];
 };
 
@@ -56,12 +57,15 @@ ALWAYS_INLINE __m256 halves_to_floats(__m256i low_halves) { return _mm256_cvtph_
 
 /* ---- Q4_K and Q5_K ---- */
 
-/* Order of scales within the four code vectors: low nibbles of 64 code bytes are sub-blocks (0 2), high nibbles (1 3). */
-static const uint16_t k4_scale_order[4][4][32] = {
-#define LANES(a, b) {a, 0, a, 0, a, 0, a, 0, a, 0, a, 0, a, 0, a, 0, b, 0, b, 0, b, 0, b, 0, b, 0, b, 0, b, 0, b, 0}
-#define ROW(r) {LANES(8 * r, 8 * r + 2), LANES(8 * r + 1, 8 * r + 3), LANES(8 * r + 4, 8 * r + 6), LANES(8 * r + 5, 8 * r + 7)}
-    ROW(0), ROW(1), ROW(2), ROW(3),
-};
+/* A scale number in the low half of eight, of four 32-bit lanes. */
+#define EIGHT(a) a, 0, a, 0, a, 0, a, 0, a, 0, a, 0, a, 0, a, 0
+#define FOUR(a) a, 0, a, 0, a, 0, a, 0
+/* Scales of one of four rows to its code vectors: low nibbles of 64 code bytes are sub-blocks (0 2), high nibbles (1 3). */
+#define ROW(a)                                                                                                               \
+    {                                                                                                                        \
+        {EIGHT(a), EIGHT(a + 2)}, {EIGHT(a + 1), EIGHT(a + 3)}, {EIGHT(a + 4), EIGHT(a + 6)}, { EIGHT(a + 5), EIGHT(a + 7) } \
+    }
+static const uint16_t k4_scale_order[4][4][32] = {ROW(0), ROW(8), ROW(16), ROW(24)};
 
 /* Scales and mins of eight rows as 8 bytes per row, from bytes 4..15 of the heads. */
 ALWAYS_INLINE void unpack_k4_scales(__m512i even, __m512i odd, __m512i *scales, __m512i *mins) {
@@ -85,7 +89,8 @@ ALWAYS_INLINE void unpack_k4_scales(__m512i even, __m512i odd, __m512i *scales, 
 /* Sum over eight sub-blocks of mins (8 bytes per row) times the sums of 32 activations, by row. */
 ALWAYS_INLINE __m256i min_sums(__m512i mins, const int16_t *sums) {
     __m256i pairs = _mm256_madd_epi16(load_256(sums), _mm256_set1_epi16(1)); /* -4064 .. 4064 = 128 high + low */
-    __m128i low = _mm256_cvtepi32_epi8(_mm256_and_si256(pairs, _mm256_set1_epi32(127))), high = _mm256_cvtepi32_epi8(_mm256_srai_epi32(pairs, 7));
+    __m128i low = _mm256_cvtepi32_epi8(_mm256_and_si256(pairs, _mm256_set1_epi32(127))),
+            high = _mm256_cvtepi32_epi8(_mm256_srai_epi32(pairs, 7));
     __m512i total = _mm512_dpbusd_epi32(_mm512_setzero_si512(), mins, _mm512_broadcastq_epi64(high));
     total = _mm512_dpbusd_epi32(_mm512_slli_epi32(total, 7), mins, _mm512_broadcastq_epi64(low));
     return _mm512_cvtepi64_epi32(_mm512_add_epi32(total, _mm512_srli_epi64(total, 32)));
@@ -147,7 +152,7 @@ ALWAYS_INLINE void k4_strip(const uint8_t *const block[STRIP], const struct acti
     }
 #pragma GCC unroll 4
     for (unsigned t = 0; t < tokens; t++) {
-        out->sum[t] = sums_of_8(v[t]);
+        out->sum[t] = sums_of_8_wide(v[t]);
         out->bias[t] = min_sums(mins, x[t].sums);
     }
 }
@@ -163,7 +168,8 @@ ALWAYS_INLINE void q5_k_strip(const uint8_t *const block[STRIP], const struct ac
 
 /* Scales of 16 sub-blocks, 16-bit numbers, to the code vectors: four sub-blocks each. */
 ALWAYS_INLINE void spread_scales_16(__m256i scales, __m512i out[4]) {
-#define QUARTERS(a) {a, 0, a, 0, a, 0, a, 0, a + 1, 0, a + 1, 0, a + 1, 0, a + 1, 0, a + 2, 0, a + 2, 0, a + 2, 0, a + 2, 0, a + 3, 0, a + 3, 0, a + 3, 0, a + 3, 0}
+#define QUARTERS(a) \
+    { FOUR(a), FOUR(a + 1), FOUR(a + 2), FOUR(a + 3) }
     static const uint16_t order[4][32] = {QUARTERS(0), QUARTERS(4), QUARTERS(8), QUARTERS(12)};
 #pragma GCC unroll 4
     for (unsigned k = 0; k < 4; k++)
@@ -221,8 +227,8 @@ ALWAYS_INLINE void q2_k_strip(const uint8_t *const block[STRIP], const struct ac
     }
 #pragma GCC unroll 4
     for (unsigned t = 0; t < tokens; t++) {
-        out->sum[t] = sums_of_8(v[t]);
-        out->bias[t] = sums_of_8_narrow(bias[t]);
+        out->sum[t] = sums_of_8_wide(v[t]);
+        out->bias[t] = sums_of_8(bias[t]);
     }
 }
 
@@ -236,7 +242,8 @@ ALWAYS_INLINE __m512i take_offset(__m512i v, __m256i scales, const int16_t *sums
 ALWAYS_INLINE void unpack_k3_scales(__m512i even, __m512i odd, int8_t out[STRIP][16]) {
     const __m512i lows = _mm512_broadcast_i32x4(_mm_setr_epi8(2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5, 6, 7, 8, 9));
     const __m512i tops = _mm512_broadcast_i32x4(_mm_setr_epi8(10, 11, 12, 13, 10, 11, 12, 13, 10, 11, 12, 13, 10, 11, 12, 13));
-    const __m512i low_shift = _mm512_broadcast_i32x4(_mm_setr_epi32(0, 0, 4, 4)), top_shift = _mm512_broadcast_i32x4(_mm_setr_epi32(0, 2, 4, 6));
+    const __m512i low_shift = _mm512_broadcast_i32x4(_mm_setr_epi32(0, 0, 4, 4)),
+                  top_shift = _mm512_broadcast_i32x4(_mm_setr_epi32(0, 2, 4, 6));
     __m512i head[2] = {even, odd};
 #pragma GCC unroll 2
     for (int i = 0; i < 2; i++) {
@@ -278,7 +285,7 @@ ALWAYS_INLINE void q3_k_strip(const uint8_t *const block[STRIP], const struct ac
     }
 #pragma GCC unroll 4
     for (unsigned t = 0; t < tokens; t++)
-        out->sum[t] = sums_of_8(v[t]);
+        out->sum[t] = sums_of_8_wide(v[t]);
 }
 
 ALWAYS_INLINE void unpack_q6_k(const struct block_q6_k *w, __m512i codes[4]) {
@@ -308,7 +315,58 @@ ALWAYS_INLINE void q6_k_strip(const uint8_t *const block[STRIP], const struct ac
     }
 #pragma GCC unroll 4
     for (unsigned t = 0; t < tokens; t++)
-        out->sum[t] = sums_of_8(v[t]);
+        out->sum[t] = sums_of_8_wide(v[t]);
+}
+
+/* ---- IQ4_XS ---- */
+
+/* Scales of eight sub-blocks, -32 .. 31. */
+ALWAYS_INLINE __m256i iq4_xs_scales(const struct block_iq4_xs *w) {
+    __m256i low = _mm256_srlv_epi32(_mm256_set1_epi32((int)load_u32(w->scales_l)), _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));
+    __m256i high = _mm256_srlv_epi32(_mm256_set1_epi32(w->scales_h), _mm256_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14));
+    low = _mm256_and_si256(low, _mm256_set1_epi32(15));
+    high = _mm256_slli_epi32(_mm256_and_si256(high, _mm256_set1_epi32(3)), 4);
+    return _mm256_sub_epi32(_mm256_or_si256(low, high), _mm256_set1_epi32(32));
+}
+
+/* Codes 64 k .. 64 k + 63 as values, 128 above. */
+ALWAYS_INLINE __m512i unpack_iq4_xs(const struct block_iq4_xs *w, unsigned k) {
+    const __m512i table = _mm512_xor_si512(_mm512_broadcast_i32x4(load_128(iq4_values)), _mm512_set1_epi8(-128));
+    const uint8_t *codes = w->qs + 32 * k;
+    __m512i twice = _mm512_mask_broadcast_i64x2(_mm512_broadcast_i64x2(load_128(codes)), 0xf0, load_128(codes + 16));
+    twice = _mm512_and_si512(_mm512_srlv_epi64(twice, _mm512_setr_epi64(0, 0, 4, 4, 0, 0, 4, 4)), _mm512_set1_epi8(15));
+    return _mm512_shuffle_epi8(table, twice);
+}
+
+/* Sums of four products exceed 16 bits here, so that scales multiply 32-bit numbers. */
+ALWAYS_INLINE void iq4_xs_strip(const uint8_t *const block[STRIP], const struct activation *x, unsigned tokens, struct strip_block *out) {
+    __m512i q[TOKENS][4], v[TOKENS][STRIP];
+    __m256i q_sums[TOKENS];
+    out->d = load_halves(block, offsetof(struct block_iq4_xs, d));
+    load_activations(x, tokens, q);
+    for (unsigned t = 0; t < tokens; t++)
+        q_sums[t] = _mm256_slli_epi32(_mm256_madd_epi16(load_256(x[t].sums), _mm256_set1_epi16(1)), 7);
+#pragma GCC unroll 8
+    for (unsigned r = 0; r < STRIP; r++) {
+        const struct block_iq4_xs *w = (const void *)block[r];
+        __m256i scales = iq4_xs_scales(w);
+#pragma GCC unroll 4
+        for (unsigned t = 0; t < tokens; t++) /* the offset of 128 */
+            v[t][r] = _mm512_zextsi256_si512(_mm256_mullo_epi32(scales, _mm256_sub_epi32(_mm256_setzero_si256(), q_sums[t])));
+#pragma GCC unroll 4
+        for (unsigned k = 0; k < 4; k++) {
+            const __m512i place = join_256(_mm256_set1_epi32((int)(2 * k)), _mm256_set1_epi32((int)(2 * k + 1)));
+            __m512i codes = unpack_iq4_xs(w, k), scale = _mm512_permutexvar_epi32(place, _mm512_castsi256_si512(scales));
+#pragma GCC unroll 4
+            for (unsigned t = 0; t < tokens; t++) {
+                __m512i dot = _mm512_dpbusd_epi32(_mm512_setzero_si512(), codes, q[t][k]);
+                v[t][r] = _mm512_add_epi32(v[t][r], _mm512_mullo_epi32(dot, scale));
+            }
+        }
+    }
+#pragma GCC unroll 4
+    for (unsigned t = 0; t < tokens; t++)
+        out->sum[t] = sums_of_8_wide(v[t]);
 }
 
 /* ---- the walk ---- */
@@ -361,7 +419,8 @@ ALWAYS_INLINE void walk_strip(const struct walk *walk, strip_fn *strip, size_t r
         __m256 *l = lane[t];
         __m256 y = _mm256_add_ps(_mm256_add_ps(_mm256_add_ps(l[0], l[4]), _mm256_add_ps(l[2], l[6])),
                                  _mm256_add_ps(_mm256_add_ps(l[1], l[5]), _mm256_add_ps(l[3], l[7])));
-        _mm256_mask_storeu_ps(args->y + (token + t) * args->y_stride + row, (__mmask8)first_lanes(rows), _mm256_mul_ps(y, _mm256_set1_ps(w->tensor_scale)));
+        _mm256_mask_storeu_ps(args->y + (token + t) * args->y_stride + row, (__mmask8)first_lanes(rows),
+                              _mm256_mul_ps(y, _mm256_set1_ps(w->tensor_scale)));
     }
 }
 
@@ -389,3 +448,4 @@ void avx512_matmul_q3_k(const struct matmul_args *args) { walk_matrix(args, q3_k
 void avx512_matmul_q4_k(const struct matmul_args *args) { walk_matrix(args, q4_k_strip, sizeof(struct block_q4_k), true); }
 void avx512_matmul_q5_k(const struct matmul_args *args) { walk_matrix(args, q5_k_strip, sizeof(struct block_q5_k), true); }
 void avx512_matmul_q6_k(const struct matmul_args *args) { walk_matrix(args, q6_k_strip, sizeof(struct block_q6_k), false); }
+void avx512_matmul_iq4_xs(const struct matmul_args *args) { walk_matrix(args, iq4_xs_strip, sizeof(struct block_iq4_xs), false); }

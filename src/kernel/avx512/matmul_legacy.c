@@ -2,8 +2,8 @@
  * matmul_legacy: products of the formats of 32-element blocks with one scale each: Q4_0 .. Q8_0, IQ4_NL, MXFP4.
  *
  * Row after row, eight blocks (one per lane of the result) at a time. Codes become unsigned bytes, `offset` above their values; the sums of
- * activations that quantize left in the row take the offset away again. The blocks at the end of a row that are no full eight are copied to a
- * padded buffer first, where scales of 0 keep the other lanes as they are.
+ * activations that quantize left in the row take the offset away again. The blocks at the end of a row that are no full eight are copied to
+ * a padded buffer first, where scales of 0 keep the other lanes as they are.
  */
 #include "dtype/block_layouts.h"
 #include "dtype/codebooks.h"
@@ -12,9 +12,9 @@
 
 #define TOKENS 4
 
-struct group {         /* eight blocks of one row */
-    __m512i codes[4];  /* blocks 2 i and 2 i + 1, elements in their order */
-    __m256 d, m;       /* by block */
+struct group {        /* eight blocks of one row */
+    __m512i codes[4]; /* blocks 2 i and 2 i + 1, elements in their order */
+    __m256 d, m;      /* by block */
 };
 typedef void unpack_fn(const uint8_t *blocks, struct group *out);
 
@@ -88,7 +88,8 @@ ALWAYS_INLINE void unpack_q8_0(const uint8_t *blocks, struct group *out) {
     out->d = load_halves(blocks, bytes);
 #pragma GCC unroll 4
     for (unsigned k = 0; k < 4; k++)
-        out->codes[k] = _mm512_xor_si512(join_256(load_256(codes + 2 * k * bytes), load_256(codes + (2 * k + 1) * bytes)), _mm512_set1_epi8(-128));
+        out->codes[k] =
+            _mm512_xor_si512(join_256(load_256(codes + 2 * k * bytes), load_256(codes + (2 * k + 1) * bytes)), _mm512_set1_epi8(-128));
 }
 
 /* Values from a table of 16, moved up by 128. */
@@ -107,7 +108,8 @@ ALWAYS_INLINE void unpack_iq4_nl(const uint8_t *blocks, struct group *out) {
 ALWAYS_INLINE __m256 half_e8m0(__m256i e) {
     __m256i bits = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
     bits = _mm256_mask_sllv_epi32(bits, _mm256_cmplt_epi32_mask(e, _mm256_set1_epi32(2)), _mm256_set1_epi32(0x00200000), e);
-    return _mm256_castsi256_ps(_mm256_mask_mov_epi32(bits, _mm256_cmpeq_epi32_mask(e, _mm256_set1_epi32(255)), _mm256_set1_epi32(0x7fc00000)));
+    return _mm256_castsi256_ps(
+        _mm256_mask_mov_epi32(bits, _mm256_cmpeq_epi32_mask(e, _mm256_set1_epi32(255)), _mm256_set1_epi32(0x7fc00000)));
 }
 ALWAYS_INLINE void unpack_mxfp4(const uint8_t *blocks, struct group *out) {
     const size_t bytes = sizeof(struct block_mxfp4);
@@ -121,8 +123,8 @@ ALWAYS_INLINE void unpack_mxfp4(const uint8_t *blocks, struct group *out) {
 }
 
 /* Adds a group's terms to the lanes of one token. `pairs`: pairs of blocks that are there. */
-ALWAYS_INLINE __m256 add_group(__m256 lanes, const struct group *w, const struct legacy_format *f, const int8_t *q, const float *scales, const int16_t *sums,
-                               unsigned pairs) {
+ALWAYS_INLINE __m256 add_group(__m256 lanes, const struct group *w, const struct legacy_format *f, const int8_t *q, const float *scales,
+                               const int16_t *sums, unsigned pairs) {
     __m512i dot[4];
 #pragma GCC unroll 4
     for (unsigned k = 0; k < 4; k++)
@@ -137,8 +139,8 @@ ALWAYS_INLINE __m256 add_group(__m256 lanes, const struct group *w, const struct
     return lanes;
 }
 
-ALWAYS_INLINE void walk_row(const struct matmul_args *args, const struct activation_layout *layout, unpack_fn *unpack, const struct legacy_format *f,
-                            size_t row, size_t token, unsigned tokens) {
+ALWAYS_INLINE void walk_row(const struct matmul_args *args, const struct activation_layout *layout, unpack_fn *unpack,
+                            const struct legacy_format *f, size_t row, size_t token, unsigned tokens) {
     const struct matrix *w = args->w;
     const uint8_t *blocks = w->data + row * w->row_bytes, *x = args->x + token * args->x_row_bytes;
     size_t count = w->cols / 32;

@@ -33,8 +33,8 @@ ALWAYS_INLINE wide wide_mul(wide a, wide b) { return _mm512_mul_ps(a, b); }
 ALWAYS_INLINE wide wide_div(wide a, wide b) { return _mm512_div_ps(a, b); }
 ALWAYS_INLINE wide wide_fma(wide a, wide b, wide c) { return _mm512_fmadd_ps(a, b, c); }
 ALWAYS_INLINE wide wide_fms(wide a, wide b, wide c) { return _mm512_fmsub_ps(a, b, c); } /* a b - c */
-ALWAYS_INLINE wide wide_min(wide a, wide b) { return _mm512_min_ps(a, b); }               /* a < b ? a : b */
-ALWAYS_INLINE wide wide_max(wide a, wide b) { return _mm512_max_ps(a, b); }               /* a > b ? a : b */
+ALWAYS_INLINE wide wide_min(wide a, wide b) { return _mm512_min_ps(a, b); }              /* a < b ? a : b */
+ALWAYS_INLINE wide wide_max(wide a, wide b) { return _mm512_max_ps(a, b); }              /* a > b ? a : b */
 ALWAYS_INLINE wide wide_abs(wide x) { return _mm512_abs_ps(x); }
 ALWAYS_INLINE wide wide_negative_abs(wide x) { return _mm512_or_ps(x, _mm512_set1_ps(-0.0f)); }
 ALWAYS_INLINE wide wide_with_sign_of(wide magnitude, wide sign) {
@@ -73,7 +73,9 @@ ALWAYS_INLINE wide wide_scale_by_power(wide p, wide shifted) {
 
 /* ---- other number formats ---- */
 
-ALWAYS_INLINE __m256i load_16_bits(const uint8_t *x, unsigned n) { return n == 16 ? load_256(x) : _mm256_maskz_loadu_epi16(first_lanes(n), x); }
+ALWAYS_INLINE __m256i load_16_bits(const uint8_t *x, unsigned n) {
+    return n == 16 ? load_256(x) : _mm256_maskz_loadu_epi16(first_lanes(n), x);
+}
 ALWAYS_INLINE __m256i load_8_bits(const uint8_t *x, unsigned n) {
     return _mm256_cvtepu8_epi16(n == 16 ? load_128(x) : _mm_maskz_loadu_epi8(first_lanes(n), x));
 }

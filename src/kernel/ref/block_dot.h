@@ -22,6 +22,7 @@ struct block_format {
     block_terms_fn *terms;
 };
 
+/* Rows, tokens and blocks of a product, with the format's terms. */
 void ref_matmul_blocks(const struct matmul_args *args, const struct block_format *format);
 
 /* The parts of a quantised activation row. */

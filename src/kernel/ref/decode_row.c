@@ -19,7 +19,8 @@ static void decode_affine(const struct matrix *w, size_t row, float *dst) {
                       scale_read(w->scale_dtype, biases, i / w->group_cols));
 }
 
-static void decode_scaled(const struct matrix *w, size_t row, float *dst, float (*element)(const uint8_t *codes, size_t index), size_t group) {
+static void decode_scaled(const struct matrix *w, size_t row, float *dst, float (*element)(const uint8_t *codes, size_t index),
+                          size_t group) {
     const uint8_t *codes = w->data + row * w->row_bytes;
     const uint8_t *scales = w->scales + matrix_scale_row(w, row) * w->scales_row_bytes;
     for (size_t i = 0; i < w->cols; i++)

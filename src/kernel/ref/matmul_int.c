@@ -1,8 +1,8 @@
 /*
  * matmul_int: reference products of integer codes whose scales and zero points lie in tensors of their own: compressed-tensors, AWQ, GPTQ.
  *
- * The zero point is taken off inside the integer sum of a block, so that a block has one float term in all of them, and the same values give
- * the same bits however they are packed.
+ * The zero point is taken off inside the integer sum of a block, so that a block has one float term in all of them, and the same values
+ * give the same bits however they are packed.
  */
 #include <math.h>
 
@@ -13,9 +13,7 @@
 
 #define TILE 16 /* outputs packed by columns that are computed together */
 
-static size_t block_end(const struct matrix *w, size_t begin, size_t block) {
-    return w->cols - begin < block ? w->cols : begin + block;
-}
+static size_t block_end(const struct matrix *w, size_t begin, size_t block) { return w->cols - begin < block ? w->cols : begin + block; }
 
 static float int_row_dot(const struct matrix *w, size_t row, const struct activation_row *x, size_t block) {
     const uint8_t *codes = w->data + row * w->row_bytes;

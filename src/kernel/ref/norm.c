@@ -1,5 +1,5 @@
 /*
- * norm: RMS and layer norm of one row (docs/ARITHMETIC.md, section 6).
+ * norm: RMS, layer and length norm of one row (docs/ARITHMETIC.md, section 6).
  */
 #include "kernel/math.h"
 #include "kernel/ref/lanes.h"
@@ -11,6 +11,12 @@ void ref_rms_norm(const float *x, const float *w, float *y, size_t count, float 
         float v = x[i] * r;
         y[i] = w ? v * w[i] : v;
     }
+}
+
+void ref_l2_norm(const float *x, float *y, size_t count, float eps) {
+    float r = math_rsqrt(lanes_dot(x, x, count) + eps);
+    for (size_t i = 0; i < count; i++)
+        y[i] = x[i] * r;
 }
 
 void ref_layer_norm(const float *x, const float *w, const float *b, float *y, size_t count, float eps) {

@@ -56,6 +56,7 @@ void ref_decode_row(const struct matrix *w, size_t row, float *dst);
 
 void ref_rms_norm(const float *x, const float *w, float *y, size_t count, float eps);
 void ref_layer_norm(const float *x, const float *w, const float *b, float *y, size_t count, float eps);
+void ref_l2_norm(const float *x, float *y, size_t count, float eps);
 void ref_rope(float *x, size_t heads, size_t stride, size_t half, const float *cos, const float *sin, bool pairs);
 void ref_gate(const struct gate_args *args);
 void ref_add(float *y, const float *x, size_t count);
@@ -65,6 +66,8 @@ void ref_add_scaled(float *y, const float *x, float factor, size_t count);
 void ref_softcap(float *x, size_t count, float cap);
 void ref_softmax(float *x, size_t count);
 void ref_router(const struct router_args *args);
+void ref_short_conv(const struct short_conv_args *args);
+void ref_delta_rule(const struct delta_rule_args *args);
 void ref_attention(const struct attention_args *args);
 void ref_index_scores(const struct index_args *args);
 void ref_select_top(const float *scores, size_t count, size_t k, uint32_t *positions);
@@ -74,6 +77,7 @@ size_t ref_argmax(const float *x, size_t count);
 float ref_exp_sum(const float *x, float *y, size_t count, float max, float inverse_temperature);
 
 /* Initialisers of a kernel_table: everything. */
+/* clang-format off: one per line */
 #define REF_ENTRIES \
     .quantize = ref_quantize, \
     .matmul[DTYPE_F32] = ref_matmul_f32_weights, \
@@ -122,6 +126,9 @@ float ref_exp_sum(const float *x, float *y, size_t count, float max, float inver
     .decode_row = ref_decode_row, \
     .rms_norm = ref_rms_norm, \
     .layer_norm = ref_layer_norm, \
+    .l2_norm = ref_l2_norm, \
+    .short_conv = ref_short_conv, \
+    .delta_rule = ref_delta_rule, \
     .rope = ref_rope, \
     .gate = ref_gate, \
     .add = ref_add, \
@@ -138,3 +145,4 @@ float ref_exp_sum(const float *x, float *y, size_t count, float max, float inver
     .f32_from_f16 = ref_f32_from_f16, \
     .argmax = ref_argmax, \
     .exp_sum = ref_exp_sum
+/* clang-format on */

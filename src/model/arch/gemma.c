@@ -1,4 +1,4 @@
-/* gemma2 and gemma3: norms before and after each block (stored around 0 by Hugging Face), scaled embedding, windows in most layers. */
+/* gemma to gemma3: norms before and after each block (stored around 0 by Hugging Face), scaled embedding, windows in most layers. */
 #include "model/arch/arch_rows.h"
 
 static const struct role_override roles[] = {
@@ -6,6 +6,24 @@ static const struct role_override roles[] = {
     {ROLE_FFN_NORM, NULL, {"pre_feedforward_layernorm"}},
     {ROLE_FFN_POST_NORM, NULL, {"post_feedforward_layernorm"}},
     ROLE_END,
+};
+
+static const struct param_override gemma_params[] = {
+    {PARAM_HEAD_DIM, NULL, NULL, PARAM_IN_HF, 256},
+    {PARAM_TIED, NULL, NULL, PARAM_IN_HF, 1},
+    PARAM_END,
+};
+
+const struct arch_spec arch_gemma = {
+    .name = "gemma",
+    .gguf = ARCH_NAMES("gemma"),
+    .model_types = ARCH_NAMES("gemma"),
+    .architectures = ARCH_NAMES("GemmaForCausalLM"),
+    .params = gemma_params,
+    .hf_norms_add_one = true,
+    .pattern = PATTERN_ALL_FULL,
+    .gate = GATE_GELU_TANH,
+    .scale_embedding_by_sqrt_hidden = true,
 };
 
 static const struct param_override gemma2_params[] = {

@@ -1,11 +1,11 @@
-/* qwen3 and qwen3_moe: norms on q and k, per head. */
+/* qwen3 and qwen3_moe: norms on q and k, per head; also the text parts of Qwen3-VL, whose mixture multiplies from the right. */
 #include "model/arch/arch_rows.h"
 
 const struct arch_spec arch_qwen3 = {
     .name = "qwen3",
     .gguf = ARCH_NAMES("qwen3"),
-    .model_types = ARCH_NAMES("qwen3"),
-    .architectures = ARCH_NAMES("Qwen3ForCausalLM"),
+    .model_types = ARCH_NAMES("qwen3", "qwen3_vl_text", "qwen3_vl"),
+    .architectures = ARCH_NAMES("Qwen3ForCausalLM", "Qwen3VLForConditionalGeneration"),
     .q_norm = true,
     .k_norm = true,
     .pattern = PATTERN_FROM_FILE,
@@ -29,4 +29,20 @@ const struct arch_spec arch_qwen3_moe = {
     .pattern = PATTERN_FROM_FILE,
     .window_needs_flag = true,
     .gguf_ignores_window = true,
+};
+
+static const struct param_override vl_moe_params[] = {
+    {PARAM_EXPERT_RENORMALISE, NULL, NULL, PARAM_IN_HF, 1},
+    PARAM_END,
+};
+
+const struct arch_spec arch_qwen3_vl_moe = {
+    .name = "qwen3_vl_moe",
+    .model_types = ARCH_NAMES("qwen3_vl_moe_text", "qwen3_vl_moe"),
+    .architectures = ARCH_NAMES("Qwen3VLMoeForConditionalGeneration"),
+    .params = vl_moe_params,
+    .q_norm = true,
+    .k_norm = true,
+    .pattern = PATTERN_ALL_FULL,
+    .hf_experts_transposed = true,
 };

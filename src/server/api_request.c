@@ -1,0 +1,319 @@
+/*
+ * api_request: fields one by one.
+ */
+#include "server/api_request.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/memory.h"
+
+#define CHOICES_MAX 16
+
+static enum status refuse(struct api_problem *problem, const char *parameter, const char *format, ...) PRINTF_LIKE(3, 4);
+static enum status refuse(struct api_problem *problem, const char *parameter, const char *format, ...) {
+    char text[600];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    *problem = (struct api_problem){.http_status = 400, .type = "invalid_request_error"};
+    (void)snprintf(problem->parameter, sizeof problem->parameter, "%s", parameter ? parameter : "");
+    return error_set(&problem->error, STATUS_INVALID, "%s", text);
+}
+
+/* ---- values ---- */
+
+static const json_t *field(const struct api_request *r, const char *name) {
+    const json_t *value = json_object_get(r->root, name);
+    return value && !json_is_null(value) ? value : NULL;
+}
+
+static enum status read_number(const struct api_request *r, const char *name, double minimum, double maximum, double *out,
+                               struct api_problem *p) {
+    const json_t *value = field(r, name);
+    if (!value)
+        return STATUS_OK;
+    double number = json_number_value(value);
+    if (!json_is_number(value))
+        return refuse(p, name, "%s must be a number", name);
+    if (!(number >= minimum && number <= maximum))
+        return refuse(p, name, "%s is %g, allowed is %g to %g", name, number, minimum, maximum);
+    *out = number;
+    return STATUS_OK;
+}
+
+static enum status read_integer(const struct api_request *r, const char *name, int64_t minimum, int64_t maximum, int64_t *out,
+                                struct api_problem *p) {
+    const json_t *value = field(r, name);
+    if (!value)
+        return STATUS_OK;
+    if (!json_is_integer(value))
+        return refuse(p, name, "%s must be a whole number", name);
+    if (json_integer_value(value) < minimum || json_integer_value(value) > maximum)
+        return refuse(p, name, "%s is %lld, allowed is %lld to %lld", name, (long long)json_integer_value(value), (long long)minimum,
+                      (long long)maximum);
+    *out = json_integer_value(value);
+    return STATUS_OK;
+}
+
+static enum status read_bool(const struct api_request *r, const char *name, bool *out, struct api_problem *p) {
+    const json_t *value = field(r, name);
+    if (!value)
+        return STATUS_OK;
+    if (!json_is_boolean(value))
+        return refuse(p, name, "%s must be true or false", name);
+    *out = json_is_true(value);
+    return STATUS_OK;
+}
+
+/* ---- fields that both endpoints have ---- */
+
+static enum status read_stop(struct api_request *r, struct api_problem *p) {
+    const json_t *value = field(r, "stop");
+    if (!value)
+        return STATUS_OK;
+    size_t count = json_is_string(value) ? 1 : json_array_size(value);
+    if ((!json_is_string(value) && !json_is_array(value)) || count > sizeof r->stop / sizeof *r->stop)
+        return refuse(p, "stop", "stop must be a string or a list of at most %zu strings", sizeof r->stop / sizeof *r->stop);
+    for (size_t i = 0; i < count; i++) {
+        const json_t *item = json_is_string(value) ? value : json_array_get(value, i);
+        if (!json_is_string(item) || json_string_length(item) == 0 || json_string_length(item) > 256)
+            return refuse(p, "stop", "stop[%zu] must be a string of 1 to 256 bytes", i);
+        r->stop[i] = json_string_value(item);
+    }
+    r->sampling.stop = r->stop;
+    r->sampling.stop_count = (uint32_t)count;
+    return STATUS_OK;
+}
+
+static enum status read_max_tokens(struct api_request *r, struct api_problem *p) {
+    int64_t limit = -1;
+    TRY(read_integer(r, "max_tokens", 0, INT32_MAX, &limit, p));
+    TRY(read_integer(r, "max_completion_tokens", 0, INT32_MAX, &limit, p));
+    if (limit == 0)
+        return refuse(p, field(r, "max_completion_tokens") ? "max_completion_tokens" : "max_tokens",
+                      "max_tokens is 0: at least one token is generated");
+    r->sampling.max_tokens = limit < 0 ? r->kind == API_CHAT ? 0 : 16 : (uint32_t)limit;
+    return STATUS_OK;
+}
+
+static enum status read_sampling(struct api_request *r, struct api_problem *p) {
+    double temperature = 1, top_p = 1, min_p = 0;
+    int64_t top_k = 0, seed = -1, choices = 1;
+    TRY(read_number(r, "temperature", 0, 2, &temperature, p));
+    TRY(read_number(r, "top_p", 0, 1, &top_p, p));
+    TRY(read_number(r, "min_p", 0, 1, &min_p, p));
+    TRY(read_integer(r, "top_k", 0, INT32_MAX, &top_k, p));
+    TRY(read_integer(r, "seed", INT64_MIN, INT64_MAX, &seed, p));
+    TRY(read_integer(r, "n", 1, CHOICES_MAX, &choices, p));
+    for (size_t i = 0; i < 2; i++) { /* known, not there yet: only the value without effect */
+        static const char *const names[] = {"frequency_penalty", "presence_penalty"};
+        double penalty = 0;
+        TRY(read_number(r, names[i], -2, 2, &penalty, p));
+        if (penalty != 0)
+            return refuse(p, names[i], "%s is not supported by this server; leave it out or send 0", names[i]);
+    }
+    if (field(r, "logit_bias") && json_object_size(field(r, "logit_bias")) > 0)
+        return refuse(p, "logit_bias", "logit_bias is not supported by this server");
+    r->sampling.temperature = (float)temperature;
+    r->sampling.top_p = top_p == 0 ? 1e-9f : (float)top_p;
+    r->sampling.min_p = (float)min_p;
+    r->sampling.top_k = (uint32_t)top_k;
+    r->sampling.seed = field(r, "seed") ? (uint64_t)seed : clock_now_ns(); /* without a seed every answer is another one */
+    r->choices = (uint32_t)choices;
+    return STATUS_OK;
+}
+
+static enum status read_stream(struct api_request *r, struct api_problem *p) {
+    TRY(read_bool(r, "stream", &r->stream, p));
+    const json_t *options = field(r, "stream_options");
+    if (!options)
+        return STATUS_OK;
+    if (!json_is_object(options) || !r->stream)
+        return refuse(p, "stream_options", "stream_options must be an object, and goes with stream: true");
+    r->include_usage = json_is_true(json_object_get(options, "include_usage"));
+    return STATUS_OK;
+}
+
+/* ---- chat ---- */
+
+static char *dump(const json_t *value) { return value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL; }
+
+static enum status read_messages(struct api_request *r, struct api_problem *p) {
+    static const char *const roles[] = {"system", "developer", "user", "assistant", "tool", "function"};
+    const json_t *messages = field(r, "messages");
+    if (!json_is_array(messages) || json_array_size(messages) == 0)
+        return refuse(p, "messages", "messages must be a list of at least one message");
+    for (size_t i = 0; i < json_array_size(messages); i++) {
+        const json_t *message = json_array_get(messages, i), *role = json_object_get(message, "role");
+        bool known = false;
+        for (size_t k = 0; k < sizeof roles / sizeof *roles && json_is_string(role); k++)
+            known = known || strcmp(json_string_value(role), roles[k]) == 0;
+        if (!known)
+            return refuse(p, "messages", "messages[%zu].role must be one of system, developer, user, assistant, tool", i);
+        const json_t *content = json_object_get(message, "content");
+        for (size_t k = 0; json_is_array(content) && k < json_array_size(content); k++) {
+            const char *type = json_string_value(json_object_get(json_array_get(content, k), "type"));
+            if (!type || strcmp(type, "text") != 0)
+                return refuse(p, "messages", "messages[%zu].content[%zu]: only parts of type text are supported", i, k);
+        }
+    }
+    r->messages = dump(messages);
+    return r->messages ? STATUS_OK : refuse(p, "messages", "no memory for the messages");
+}
+
+static enum status read_tools(struct api_request *r, struct api_problem *p) {
+    const json_t *tools = field(r, "tools"), *choice = field(r, "tool_choice");
+    if (tools && !json_is_array(tools))
+        return refuse(p, "tools", "tools must be a list");
+    for (size_t i = 0; i < json_array_size(tools); i++)
+        if (!json_is_string(json_object_get(json_object_get(json_array_get(tools, i), "function"), "name")))
+            return refuse(p, "tools", "tools[%zu].function.name is missing", i);
+    if (choice && json_is_string(choice) && strcmp(json_string_value(choice), "none") == 0)
+        r->tools_forbidden = true;
+    else if (choice && !(json_is_string(choice) && strcmp(json_string_value(choice), "auto") == 0))
+        return refuse(p, "tool_choice", "tool_choice must be \"auto\" or \"none\": forced calls are not supported by this server yet");
+    if (choice && !tools)
+        return refuse(p, "tool_choice", "tool_choice goes with tools");
+    if (tools && json_array_size(tools) > 0 && !r->tools_forbidden)
+        r->tools = dump(tools);
+    return STATUS_OK;
+}
+
+static enum status read_chat(struct api_request *r, struct api_problem *p) {
+    TRY(read_messages(r, p));
+    TRY(read_tools(r, p));
+    const json_t *format = field(r, "response_format"), *variables = field(r, "chat_template_kwargs");
+    const char *type = format ? json_string_value(json_object_get(format, "type")) : "text";
+    if (!type || strcmp(type, "text") != 0)
+        return refuse(p, "response_format", "response_format: only {\"type\": \"text\"} is supported by this server yet");
+    if (variables && !json_is_object(variables))
+        return refuse(p, "chat_template_kwargs", "chat_template_kwargs must be an object");
+    r->variables = dump(variables);
+    int64_t top = 0;
+    TRY(read_bool(r, "logprobs", &r->sampling.logprobs, p));
+    TRY(read_integer(r, "top_logprobs", 0, 20, &top, p));
+    if (top > 0 && !r->sampling.logprobs)
+        return refuse(p, "top_logprobs", "top_logprobs goes with logprobs: true");
+    r->sampling.top_logprobs = (uint32_t)top;
+    r->sampling.show_special = true; /* the reply parser needs the marks */
+    return STATUS_OK;
+}
+
+/* ---- completions ---- */
+
+static enum status read_prompt(struct api_request *r, struct api_problem *p) {
+    const json_t *prompt = field(r, "prompt");
+    if (json_is_array(prompt) && json_array_size(prompt) == 1 && json_is_string(json_array_get(prompt, 0)))
+        prompt = json_array_get(prompt, 0);
+    if (json_is_string(prompt)) {
+        r->prompt = json_string_value(prompt);
+        return STATUS_OK;
+    }
+    size_t count = json_array_size(prompt);
+    if (!json_is_array(prompt) || count == 0)
+        return refuse(p, "prompt", "prompt must be a string or a list of token ids");
+    r->ids = memory_alloc_array(count, sizeof *r->ids);
+    if (!r->ids)
+        return refuse(p, "prompt", "no memory for %zu ids", count);
+    for (size_t i = 0; i < count; i++) {
+        const json_t *id = json_array_get(prompt, i);
+        if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) > UINT32_MAX)
+            return refuse(p, "prompt", "prompt[%zu] is no token id (several prompts in one request are not supported)", i);
+        r->ids[i] = (uint32_t)json_integer_value(id);
+    }
+    r->id_count = count;
+    return STATUS_OK;
+}
+
+static enum status read_completion(struct api_request *r, struct api_problem *p) {
+    TRY(read_prompt(r, p));
+    TRY(read_bool(r, "echo", &r->echo, p));
+    int64_t top = -1;
+    TRY(read_integer(r, "logprobs", 0, 20, &top, p));
+    r->sampling.logprobs = top >= 0;
+    r->sampling.top_logprobs = top > 0 ? (uint32_t)top : 0;
+    if (field(r, "suffix"))
+        return refuse(p, "suffix", "suffix is not supported by this server");
+    return STATUS_OK;
+}
+
+/* ---- whole ---- */
+
+static enum status check_fields(const struct api_request *r, struct api_problem *p) {
+    static const char *const both[] = {"model",
+                                       "max_tokens",
+                                       "max_completion_tokens",
+                                       "temperature",
+                                       "top_p",
+                                       "top_k",
+                                       "min_p",
+                                       "seed",
+                                       "n",
+                                       "stop",
+                                       "stream",
+                                       "stream_options",
+                                       "frequency_penalty",
+                                       "presence_penalty",
+                                       "logit_bias",
+                                       "logprobs",
+                                       "user",
+                                       "metadata",
+                                       "store",
+                                       "service_tier",
+                                       "best_of",
+                                       "safety_identifier",
+                                       "prompt_cache_key",
+                                       NULL};
+    static const char *const chat[] = {"messages",
+                                       "tools",
+                                       "tool_choice",
+                                       "response_format",
+                                       "top_logprobs",
+                                       "chat_template_kwargs",
+                                       "parallel_tool_calls",
+                                       "reasoning_effort",
+                                       "modalities",
+                                       "verbosity",
+                                       NULL};
+    static const char *const completion[] = {"prompt", "echo", "suffix", NULL};
+    const char *const *const lists[] = {both, r->kind == API_CHAT ? chat : completion};
+    const char *name;
+    json_t *value;
+    json_object_foreach(r->root, name, value) {
+        bool known = false;
+        for (size_t l = 0; l < 2; l++)
+            for (const char *const *n = lists[l]; *n; n++)
+                known = known || strcmp(*n, name) == 0;
+        if (!known)
+            return refuse(p, name, "unknown field '%.40s'", name);
+    }
+    return STATUS_OK;
+}
+
+enum status api_request_parse(enum api_kind kind, struct text body, struct api_request *r, struct api_problem *p) {
+    struct error err = {0};
+    *r = (struct api_request){.kind = kind, .choices = 1};
+    if (json_parse(body, "request body", SIZE_MAX / 2, &r->root, &err) != STATUS_OK)
+        return refuse(p, NULL, "%s", err.text);
+    if (!json_is_object(r->root))
+        return refuse(p, NULL, "the request body must be a JSON object");
+    TRY(check_fields(r, p));
+    TRY(read_stream(r, p));
+    TRY(read_sampling(r, p));
+    TRY(read_max_tokens(r, p));
+    TRY(read_stop(r, p));
+    return kind == API_CHAT ? read_chat(r, p) : read_completion(r, p);
+}
+
+void api_request_deinit(struct api_request *r) {
+    json_decref(r->root);
+    memory_free(r->messages);
+    memory_free(r->tools);
+    memory_free(r->variables);
+    memory_free(r->ids);
+    *r = (struct api_request){0};
+}

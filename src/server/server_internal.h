@@ -1,0 +1,30 @@
+/*
+ * server_internal: what http.c and routes.c share.
+ */
+#pragma once
+
+#include <jansson.h>
+
+#include "server/api_request.h"
+#include "server/job.h"
+#include "server/server.h"
+
+struct MHD_Daemon;
+
+struct server {
+    struct server_options options;
+    sluice_model *model;
+    struct job_queue *queue;
+    struct MHD_Daemon *daemon;
+    int64_t started; /* seconds since 1970 */
+};
+
+struct route {
+    const char *path, *method;
+    bool needs_key;
+    json_t *(*get)(struct server *server); /* answers at once; NULL: a job of `kind` */
+    enum api_kind kind;
+};
+
+/* Never NULL: an unknown path gives a route without one. */
+const struct route *route_find(const char *url);
