@@ -4,13 +4,16 @@
   make_family_references.py OUT_DIR [NAME ...]
   make_family_references.py --published SOURCE OUT_DIR      mimo_v2_flash once more, with the keys of the published config.json
 
-Needs `pip install "mlx[cpu]" mlx-lm`; the tests do not: what it makes is kept in tests/data/models. Each entry of FAMILIES gives OUT_DIR/NAME with
+Needs `pip install "mlx[cpu]" mlx-lm`; the tests do not: what it makes is kept in tests/data/models. An entry of FAMILIES gives
+OUT_DIR/NAME with
   config.json            as published checkpoints have it
   model.safetensors      bfloat16, under the names of published checkpoints
   expected.safetensors   input_ids int32 [40], logits float32 [40][vocab], greedy_ids int32 [16], greedy_margins float32 [16]
-Published names are not always mlx-lm's: `rename` turns the latter into the former, and the saved directory is loaded again through mlx-lm's own
-reader of published checkpoints, in float32, so that a wrong name or layout cannot pass unseen. A seed is kept when no greedy step is near a tie.
+Published names are not always mlx-lm's: `rename` turns the latter into the former, and the saved directory is loaded again through
+mlx-lm's own reader of published checkpoints, in float32, so that a wrong name or layout cannot pass unseen. A seed is kept when no greedy
+step is near a tie.
 """
+
 import json, os, re, shutil, sys
 from pathlib import Path
 
@@ -25,8 +28,20 @@ mx.set_default_device(mx.cpu)
 mx.disable_compile()
 nn.gelu = nn.gelu_approx  # gemma and starcoder2: the checkpoints' own code has the tanh form
 PROMPT, STEPS, MARGIN = 40, 16, 5e-3
-BASE = dict(vocab_size=128, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
-            max_position_embeddings=256, rms_norm_eps=1e-6, rope_theta=10000.0, tie_word_embeddings=False, bos_token_id=1, eos_token_id=2)
+BASE = dict(
+    vocab_size=128,
+    hidden_size=32,
+    intermediate_size=48,
+    num_hidden_layers=3,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    max_position_embeddings=256,
+    rms_norm_eps=1e-6,
+    rope_theta=10000.0,
+    tie_word_embeddings=False,
+    bos_token_id=1,
+    eos_token_id=2,
+)
 SLIDE = ["sliding_attention", "sliding_attention", "sliding_attention", "full_attention"]
 
 
@@ -63,7 +78,7 @@ def llama4(weights):
             up = weights[key.replace("gate_proj", "up_proj")]
             out[key.replace("gate_proj.weight", "gate_up_proj")] = np.ascontiguousarray(np.concatenate([value, up], 1).swapaxes(1, 2))
         elif key.endswith(".experts.down_proj.weight"):
-            out[key[:-len(".weight")]] = np.ascontiguousarray(value.swapaxes(1, 2))
+            out[key[: -len(".weight")]] = np.ascontiguousarray(value.swapaxes(1, 2))
         elif not key.endswith(".experts.up_proj.weight"):
             out[key] = value
     return out
@@ -71,7 +86,10 @@ def llama4(weights):
 
 def wrapped(weights):
     """The text model of a multimodal checkpoint."""
-    return {k.replace("language_model.model.", "model.language_model.").replace("language_model.lm_head", "lm_head"): v for k, v in weights.items()}
+    return {
+        k.replace("language_model.model.", "model.language_model.").replace("language_model.lm_head", "lm_head"): v
+        for k, v in weights.items()
+    }
 
 
 def qwen3_vl_moe(weights):
@@ -80,7 +98,9 @@ def qwen3_vl_moe(weights):
     for key, value in wrapped(weights).items():
         if ".switch_mlp.gate_proj." in key:
             up = weights[key.replace("model.language_model.", "language_model.model.").replace("gate_proj", "up_proj")]
-            out[key.replace("switch_mlp.gate_proj.weight", "experts.gate_up_proj")] = np.ascontiguousarray(np.concatenate([value, up], 1).swapaxes(1, 2))
+            out[key.replace("switch_mlp.gate_proj.weight", "experts.gate_up_proj")] = np.ascontiguousarray(
+                np.concatenate([value, up], 1).swapaxes(1, 2)
+            )
         elif ".switch_mlp.down_proj." in key:
             out[key.replace("switch_mlp.down_proj.weight", "experts.down_proj")] = np.ascontiguousarray(value.swapaxes(1, 2))
         elif ".switch_mlp.up_proj." not in key:
@@ -88,41 +108,137 @@ def qwen3_vl_moe(weights):
     return out
 
 
-LLAMA4_TEXT = dict(BASE, model_type="llama4_text", num_hidden_layers=4, head_dim=16, intermediate_size=24, intermediate_size_mlp=48, attention_bias=False,
-                   num_local_experts=4, num_experts_per_tok=1, interleave_moe_layer_step=2, attention_chunk_size=12, use_qk_norm=True,
-                   attn_temperature_tuning=4, floor_scale=8, attn_scale=0.1, rope_scaling=None, rope_theta=500000.0)
-BAILING = dict(BASE, num_experts=8, num_experts_per_tok=2, num_shared_experts=1, moe_intermediate_size=16, norm_topk_prob=True, first_k_dense_replace=1)
+LLAMA4_TEXT = dict(
+    BASE,
+    model_type="llama4_text",
+    num_hidden_layers=4,
+    head_dim=16,
+    intermediate_size=24,
+    intermediate_size_mlp=48,
+    attention_bias=False,
+    num_local_experts=4,
+    num_experts_per_tok=1,
+    interleave_moe_layer_step=2,
+    attention_chunk_size=12,
+    use_qk_norm=True,
+    attn_temperature_tuning=4,
+    floor_scale=8,
+    attn_scale=0.1,
+    rope_scaling=None,
+    rope_theta=500000.0,
+)
+BAILING = dict(
+    BASE,
+    num_experts=8,
+    num_experts_per_tok=2,
+    num_shared_experts=1,
+    moe_intermediate_size=16,
+    norm_topk_prob=True,
+    first_k_dense_replace=1,
+)
 FAMILIES = {
     "gemma": (dict(BASE, model_type="gemma", head_dim=16, tie_word_embeddings=True), None),
     "starcoder2": (dict(BASE, model_type="starcoder2", norm_epsilon=1e-5, tie_word_embeddings=True), None),
     "phi": (dict(BASE, model_type="phi", partial_rotary_factor=0.5, layer_norm_eps=1e-5, num_key_value_heads=4), None),
-    "cohere": (dict(BASE, model_type="cohere", layer_norm_eps=1e-5, logit_scale=0.0625, use_qk_norm=True, layer_norm_bias=False, attention_bias=False,
-                    tie_word_embeddings=True), None),
+    "cohere": (
+        dict(
+            BASE,
+            model_type="cohere",
+            layer_norm_eps=1e-5,
+            logit_scale=0.0625,
+            use_qk_norm=True,
+            layer_norm_bias=False,
+            attention_bias=False,
+            tie_word_embeddings=True,
+        ),
+        None,
+    ),
     "bailing_moe": (dict(BAILING, model_type="bailing_moe"), bailing),
-    "bailing_moe_v2": (dict(BAILING, model_type="bailing_moe", architectures=["BailingMoeV2ForCausalLM"], use_qk_norm=True, partial_rotary_factor=0.5, moe_router_enable_expert_bias=True,
-                            score_function="sigmoid", n_group=4, topk_group=2, routed_scaling_factor=2.5), bailing),
-    "exaone_moe": (dict(BASE, model_type="exaone_moe", num_hidden_layers=4, head_dim=16, num_experts=8, num_experts_per_tok=2, num_shared_experts=1,
-                        moe_intermediate_size=16, sliding_window=12, layer_types=SLIDE, is_moe_layer=[False, True, True, True],
-                        routed_scaling_factor=2.5, norm_topk_prob=True, n_group=1, topk_group=1, rope_theta=1000000.0), exaone_moe),
-    "qwen3_vl": (dict(model_type="qwen3_vl", text_config=dict(BASE, model_type="qwen3_vl_text", head_dim=16,
-                      rope_scaling=dict(rope_type="default", mrope_interleaved=True, mrope_section=[3, 3, 2]))), wrapped),
-    "qwen3_vl_moe": (dict(model_type="qwen3_vl_moe", text_config=dict(BASE, model_type="qwen3_vl_moe_text", head_dim=16, num_experts=8, num_experts_per_tok=2,
-                          moe_intermediate_size=24, decoder_sparse_step=1, mlp_only_layers=[], norm_topk_prob=True,
-                          rope_scaling=dict(rope_type="default", mrope_interleaved=True, mrope_section=[3, 3, 2]))), qwen3_vl_moe),
+    "bailing_moe_v2": (
+        dict(
+            BAILING,
+            model_type="bailing_moe",
+            architectures=["BailingMoeV2ForCausalLM"],
+            use_qk_norm=True,
+            partial_rotary_factor=0.5,
+            moe_router_enable_expert_bias=True,
+            score_function="sigmoid",
+            n_group=4,
+            topk_group=2,
+            routed_scaling_factor=2.5,
+        ),
+        bailing,
+    ),
+    "exaone_moe": (
+        dict(
+            BASE,
+            model_type="exaone_moe",
+            num_hidden_layers=4,
+            head_dim=16,
+            num_experts=8,
+            num_experts_per_tok=2,
+            num_shared_experts=1,
+            moe_intermediate_size=16,
+            sliding_window=12,
+            layer_types=SLIDE,
+            is_moe_layer=[False, True, True, True],
+            routed_scaling_factor=2.5,
+            norm_topk_prob=True,
+            n_group=1,
+            topk_group=1,
+            rope_theta=1000000.0,
+        ),
+        exaone_moe,
+    ),
+    "qwen3_vl": (
+        dict(
+            model_type="qwen3_vl",
+            text_config=dict(
+                BASE,
+                model_type="qwen3_vl_text",
+                head_dim=16,
+                rope_scaling=dict(rope_type="default", mrope_interleaved=True, mrope_section=[3, 3, 2]),
+            ),
+        ),
+        wrapped,
+    ),
+    "qwen3_vl_moe": (
+        dict(
+            model_type="qwen3_vl_moe",
+            text_config=dict(
+                BASE,
+                model_type="qwen3_vl_moe_text",
+                head_dim=16,
+                num_experts=8,
+                num_experts_per_tok=2,
+                moe_intermediate_size=24,
+                decoder_sparse_step=1,
+                mlp_only_layers=[],
+                norm_topk_prob=True,
+                rope_scaling=dict(rope_type="default", mrope_interleaved=True, mrope_section=[3, 3, 2]),
+            ),
+        ),
+        qwen3_vl_moe,
+    ),
     "llama4": (dict(model_type="llama4", vocab_size=128, text_config=LLAMA4_TEXT), llama4),
 }
 
 
 def fill(model, seed, tied):
-    """Weights that make every part matter: activations of order one, norms and biases off their neutral value, routers that decide clearly."""
+    """Every part matters: activations of order one, norms and biases off their neutral value, routers that decide clearly."""
     random, new = np.random.default_rng(seed), []
     for name, old in tree_flatten(model.parameters()):
         r = random.standard_normal(old.shape).astype(np.float32)
-        if "expert_bias" in name or "correction_bias" in name: value = 0.2 * r
-        elif "embed" in name: value = r * (1.4 / old.shape[-1] ** 0.5 if tied else 1.0)
-        elif name.endswith("bias"): value = 0.3 * r
-        elif "norm" in name: value = np.array(old) + 0.15 * r
-        else: value = (2.5 if "router" in name or ".gate." in name else 1.4) * r / old.shape[-1] ** 0.5
+        if "expert_bias" in name or "correction_bias" in name:
+            value = 0.2 * r
+        elif "embed" in name:
+            value = r * (1.4 / old.shape[-1] ** 0.5 if tied else 1.0)
+        elif name.endswith("bias"):
+            value = 0.3 * r
+        elif "norm" in name:
+            value = np.array(old) + 0.15 * r
+        else:
+            value = (2.5 if "router" in name or ".gate." in name else 1.4) * r / old.shape[-1] ** 0.5
         new.append((name, mx.array(value)))
     model.update(tree_unflatten(new))
 
@@ -137,7 +253,9 @@ def save(directory, config, weights):
     shutil.rmtree(directory, ignore_errors=True)
     os.makedirs(directory)
     json.dump(config, open(directory / "config.json", "w"), indent=1)
-    mx.save_safetensors(str(directory / "model.safetensors"), {k: mx.array(v).astype(mx.bfloat16) for k, v in weights.items()}, {"format": "pt"})
+    mx.save_safetensors(
+        str(directory / "model.safetensors"), {k: mx.array(v).astype(mx.bfloat16) for k, v in weights.items()}, {"format": "pt"}
+    )
 
 
 def run(model, ids):
@@ -154,7 +272,12 @@ def expected(directory, seed):
         top = np.sort(last)
         margins.append(top[-1] - top[-2])
         more.append(int(last.argmax()))
-    return {"input_ids": np.array(ids, np.int32), "logits": out, "greedy_ids": np.array(more, np.int32), "greedy_margins": np.array(margins, np.float32)}
+    return {
+        "input_ids": np.array(ids, np.int32),
+        "logits": out,
+        "greedy_ids": np.array(more, np.int32),
+        "greedy_margins": np.array(margins, np.float32),
+    }
 
 
 def published_mimo(source, out):
@@ -165,13 +288,25 @@ def published_mimo(source, out):
     config = json.load(open(directory / "config.json"))
     rope = config.pop("rope_parameters")
     kinds, mlps, window = config.pop("layer_types"), config.pop("mlp_layer_types"), config.pop("sliding_window")
-    config.update(hybrid_layer_pattern=[int(k == "sliding_attention") for k in kinds], moe_layer_freq=[int(k == "sparse") for k in mlps],
-                  sliding_window_size=window - 1, layernorm_epsilon=config.pop("rms_norm_eps"), scoring_func="sigmoid", topk_method="noaux_tc",
-                  rope_theta=rope["full_attention"]["rope_theta"], swa_rope_theta=rope["sliding_attention"]["rope_theta"],
-                  partial_rotary_factor=rope["full_attention"]["partial_rotary_factor"], rope_scaling=None, routed_scaling_factor=None,
-                  swa_num_attention_heads=config["num_attention_heads"], swa_num_key_value_heads=2 * config["num_key_value_heads"],
-                  swa_head_dim=config["head_dim"], swa_v_head_dim=config["v_head_dim"], add_swa_attention_sink_bias=True,
-                  add_full_attention_sink_bias=False)
+    config.update(
+        hybrid_layer_pattern=[int(k == "sliding_attention") for k in kinds],
+        moe_layer_freq=[int(k == "sparse") for k in mlps],
+        sliding_window_size=window - 1,
+        layernorm_epsilon=config.pop("rms_norm_eps"),
+        scoring_func="sigmoid",
+        topk_method="noaux_tc",
+        rope_theta=rope["full_attention"]["rope_theta"],
+        swa_rope_theta=rope["sliding_attention"]["rope_theta"],
+        partial_rotary_factor=rope["full_attention"]["partial_rotary_factor"],
+        rope_scaling=None,
+        routed_scaling_factor=None,
+        swa_num_attention_heads=config["num_attention_heads"],
+        swa_num_key_value_heads=2 * config["num_key_value_heads"],
+        swa_head_dim=config["head_dim"],
+        swa_v_head_dim=config["v_head_dim"],
+        add_swa_attention_sink_bias=True,
+        add_full_attention_sink_bias=False,
+    )
     json.dump(config, open(directory / "config.json", "w"), indent=1)
 
 

@@ -163,7 +163,8 @@ def ids_of(data, name): return load_file("%s/%s/expected.safetensors" % (data, n
 def write(data, name, config, tensors):
     os.makedirs("%s/%s" % (data, name), exist_ok=True)
     json.dump(config, open("%s/%s/config.json" % (data, name), "w"), indent=2)
-    save_file({k: v if v.dtype == np.uint32 else v.astype(ml_dtypes.bfloat16) for k, v in tensors.items()}, "%s/%s/model.safetensors" % (data, name))
+    stored = {k: v if v.dtype == np.uint32 else v.astype(ml_dtypes.bfloat16) for k, v in tensors.items()}
+    save_file(stored, "%s/%s/model.safetensors" % (data, name))
 
 
 def check(data):
@@ -225,10 +226,11 @@ def legacy_gguf(data, name):
     out = gguf.GGUFWriter("%s/%s" % (data, name), "deepseek2")
     numbers = {k.split(".", 1)[1]: f.contents() for k, f in old.fields.items() if k.startswith("deepseek2.")}
     key, value = numbers.pop("attention.key_length_mla"), numbers.pop("attention.value_length_mla")
-    numbers.update({"attention.key_length": key, "attention.value_length": value, "attention.head_count_kv": numbers["attention.head_count"]})
+    numbers.update({"attention.key_length": key, "attention.value_length": value})
+    numbers["attention.head_count_kv"] = numbers["attention.head_count"]
+    add = {bool: out.add_bool, str: out.add_string, float: out.add_float32, int: out.add_uint32}
     for k, v in numbers.items():
-        add = out.add_bool if isinstance(v, bool) else out.add_string if isinstance(v, str) else out.add_float32 if isinstance(v, float) else out.add_uint32
-        add("deepseek2." + k, v)
+        add[type(v)]("deepseek2." + k, v)
     out.add_string("tokenizer.ggml.model", "none")
     data_of = {t.name: t for t in old.tensors}
     def bits(name): return data_of[name].data.view(np.uint16).reshape(list(reversed(data_of[name].shape.tolist())))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write src/text/generated/pattern_additions.c: characters that a property of Oniguruma has and the same one of PCRE2 10.42 has not.
 
-The tokenizers library carries an Oniguruma of Unicode 16; Debian 12 has a PCRE2 of Unicode 14. pattern_class.c adds the difference
+The tokenizers library carries an Oniguruma of Unicode 16; Debian 12 has a PCRE2 of Unicode 14. pattern_escape.c adds the difference
 to each class. A newer PCRE2 has these characters itself; then they do no harm.
 
   pattern_additions.py [OUTPUT]     needs the PyPI package tokenizers and libpcre2-8 10.42
@@ -15,9 +15,11 @@ from tokenizers import Regex, normalizers
 
 CATEGORIES = "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Cs Co".split()
 BINARY = ["alphabetic", "uppercase", "lowercase", "emoji", "extended_pictographic", "ideographic"]
-SCRIPTS = ("arabic armenian balinese bengali bopomofo canadian_aboriginal cherokee coptic cyrillic devanagari ethiopic georgian glagolitic "
-           "gothic greek gujarati gurmukhi han hangul hebrew hiragana javanese kannada katakana khmer lao latin malayalam mongolian myanmar "
-           "nko oriya runic sinhala syriac tamil telugu thaana thai tibetan tifinagh yi").split()
+SCRIPTS = (
+    "arabic armenian balinese bengali bopomofo canadian_aboriginal cherokee coptic cyrillic devanagari ethiopic georgian "
+    "glagolitic gothic greek gujarati gurmukhi han hangul hebrew hiragana javanese kannada katakana khmer lao latin malayalam "
+    "mongolian myanmar nko oriya runic sinhala syriac tamil telugu thaana thai tibetan tifinagh yi"
+).split()
 UTF, UCP, NO_CHECK = 0x80000, 0x20000, 0x40000000
 POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 
@@ -87,7 +89,7 @@ def main():
             rows.append('    {"%s",\n%s},\n' % (name, "\n".join('     "%s"' % text for text in chunks(items(wanted - had)))))
     with open(path, "w") as f:
         f.write("/* Made by tools/pattern_additions.py from tokenizers %s and PCRE2 10.42; do not edit. */\n" % tokenizers.__version__)
-        f.write('#include "text/pattern_class.h"\n\nconst struct pattern_addition pattern_additions[] = {\n%s};\n' % "".join(rows))
+        f.write('#include "text/pattern_escape.h"\n\nconst struct pattern_addition pattern_additions[] = {\n%s};\n' % "".join(rows))
         f.write("const size_t pattern_additions_count = %d;\n" % len(rows))
 
 

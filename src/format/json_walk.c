@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "base/check.h"
+#include "base/json.h"
 
 #define VALUE_DEPTH_MAX 16
 

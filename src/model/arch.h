@@ -64,7 +64,7 @@ struct arch_spec {
     enum gate_kind gate; /* feed-forward and experts */
     bool gateless;       /* down(act(up x)) */
     enum router_score router;            /* unless the file says */
-    bool router_scales_input;            /* an expert reads x times its weight, instead of being added with it; one expert a token (llama 4) */
+    bool router_scales_input;            /* an expert reads x times its weight instead of being added with it; one a token (llama 4) */
     bool hf_experts_transposed;          /* config.json world, stacked without .weight: [experts][in][out] */
     bool hf_gate_up_interleaved;         /* config.json world: rows of gate and up alternate in the fused tensor */
     bool experts_beside_ffn;             /* a layer with experts has a dense feed-forward too, both read x (gemma4) */

@@ -156,8 +156,8 @@ static bool same_format(const struct plan_weight *a, const struct plan_weight *b
 }
 
 /* One expert's tensor into the weight of all. */
-static enum status take_expert(struct binder *binder, const struct bind_matrix_request *request, uint32_t expert, struct plan_weight *weight,
-                               struct error *err) {
+static enum status take_expert(struct binder *binder, const struct bind_matrix_request *request, uint32_t expert,
+                               struct plan_weight *weight, struct error *err) {
     struct stored stored = {
         .codes = bind_find_codes(binder, request->role, request->layer, expert), .rows = request->rows, .row_step = 1};
     struct plan_weight one = {.rows = request->rows, .cols = request->cols};

@@ -214,34 +214,33 @@ static float score_scale(const struct layer_context *c, const struct latent_shap
     return (float)(stretch * stretch / sqrt(shape->head));
 }
 
-static enum status emit_attention(const struct layer_context *c, const struct latent_shape *shape, uint32_t state, uint32_t q,
-                                  uint32_t selection, uint32_t *out, struct error *err) {
-    struct plan_step step = plan_step_of(OP_ATTENTION, (int32_t)c->layer);
+/* step->in: query and selection. */
+static enum status emit_attention(const struct layer_context *c, const struct latent_shape *shape, uint32_t state, struct plan_step *step,
+                                  uint32_t *out, struct error *err) {
     TRY(plan_add_buffer(c->binder->plan, "latent_sum", shape->heads * shape->latent, out, err));
-    step.op.attention.state = state;
-    step.op.attention.heads = shape->heads;
-    step.op.attention.kv_heads = 1;
-    step.op.attention.head_dim = shape->key;
-    step.op.attention.v_dim = shape->latent;
-    step.op.attention.values_in_keys = true;
-    step.op.attention.scale = score_scale(c, shape);
-    step.in[0] = q;
-    step.in[1] = selection;
-    step.out[0] = *out;
-    return plan_add_step(c->binder->plan, &step, err);
+    step->op.attention.state = state;
+    step->op.attention.heads = shape->heads;
+    step->op.attention.kv_heads = 1;
+    step->op.attention.head_dim = shape->key;
+    step->op.attention.v_dim = shape->latent;
+    step->op.attention.values_in_keys = true;
+    step->op.attention.scale = score_scale(c, shape);
+    step->out[0] = *out;
+    return plan_add_step(c->binder->plan, step, err);
 }
 
 enum status block_latent_attention(const struct layer_context *c, uint32_t in, uint32_t *out, struct error *err) {
     struct latent_shape shape;
     struct latent_buffers buffers;
-    uint32_t state, selection, latent_q, mixed, values;
+    uint32_t state, mixed, values;
+    struct plan_step attend = plan_step_of(OP_ATTENTION, (int32_t)c->layer);
     TRY(read_shape(c, &shape, err));
     TRY(emit_inputs(c, &shape, in, &buffers, err));
     TRY(emit_positions(c, &shape, &buffers, &state, err));
-    TRY(block_sparse_index(c, in, buffers.narrow_q, &selection, err));
-    TRY(emit_absorbed_query(c, &shape, buffers.q, &latent_q, err));
-    TRY(block_query_temperature(c, latent_q, err));
-    TRY(emit_attention(c, &shape, state, latent_q, selection, &mixed, err));
+    TRY(block_sparse_index(c, in, buffers.narrow_q, &attend.in[1], err));
+    TRY(emit_absorbed_query(c, &shape, buffers.q, &attend.in[0], err));
+    TRY(block_query_temperature(c, attend.in[0], err));
+    TRY(emit_attention(c, &shape, state, &attend, &mixed, err));
     TRY(emit_values(c, &shape, mixed, &values, err));
     return block_attention_out(c, values, out, err);
 }

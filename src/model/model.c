@@ -27,8 +27,9 @@ static enum status build(struct model *model, const struct file_set *files, stru
 /* Flags that would make another network than the family's blocks compute. */
 static enum status refuse_flags(const struct model *model, struct error *err) {
     bool flag;
-    for (const char *const *key = model->arch->hf_refused; key && *key; key++)
-        if (catalogue_world(model->catalogue) == CATALOGUE_HF && meta_bool(params_meta(&model->params, model->catalogue, *key), &flag) && flag)
+    bool hf = catalogue_world(model->catalogue) == CATALOGUE_HF;
+    for (const char *const *key = model->arch->hf_refused; hf && key && *key; key++)
+        if (meta_bool(params_meta(&model->params, model->catalogue, *key), &flag) && flag)
             return error_set(err, STATUS_UNSUPPORTED, "%s: config.json sets %s, a variant of %s that is not supported",
                              catalogue_path(model->catalogue), *key, model->arch->name);
     return STATUS_OK;

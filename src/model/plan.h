@@ -51,7 +51,7 @@ struct plan_weight {  /* [rows][cols], or `experts` of them */
     uint32_t run_rows, run_step, run_first;
     float tensor_scale;
     uint32_t experts;         /* 0: a plain matrix */
-    uint64_t *expert_offsets; /* [experts][WEIGHT_SLICES][2] {file, offset} when every expert is a tensor of its own; owned; NULL: stacked */
+    uint64_t *expert_offsets; /* [experts][WEIGHT_SLICES][2] {file, offset}: every expert is a tensor of its own; owned; NULL: stacked */
     float *expert_scales;     /* [experts] tensor scales when they differ, owned; NULL: tensor_scale for all */
     bool rows_only;           /* only single rows are needed (an embedding table that is not also the head) */
 };

@@ -22,14 +22,15 @@
 
 enum op_kind {
     OP_EMBED,      /* in: -  out: x            weight 0: table. Rows of the table times `scale` */
-    OP_NORM,       /* in: x  out: y            constant 0: weight or none, 1: bias or none. In place, the row may go on behind the vectors */
+    OP_NORM,       /* in: x  out: y            constant 0: weight or none, 1: bias or none. In place: a longer row's start */
     OP_MATMUL,     /* in: x  out: y0 y1 y2..   weight i -> out i, constant i: bias or none */
     OP_UNPERMUTE,  /* out: x                   per head, elements stored as pairs (0, h/2), (1, h/2 + 1).. (GGUF llama) go back in order */
     OP_ROPE_TABLE, /* in: -  out: t            t = [cos half][sin half] of the row's position */
     OP_ROPE,       /* in: t  out: x (in place) */
     OP_KV_WRITE,   /* in: k v                  rounds to the cache type and stores at the row's position; v may be missing */
     OP_ATTENTION,  /* in: q s  out: y          reads the cache of `state`; s: chosen positions or none; constant 0: sinks or none */
-    OP_INDEX,      /* in: q w  out: s          s = [count][positions], u32 bits, increasing: the best by sum over heads of w relu(q.k); count 0: all */
+    OP_INDEX,      /* in: q w  out: s          the best positions by sum over heads of w max(q.k, 0): s = [count][positions], u32 bits,
+                    * increasing; count 0: all */
     OP_HEAD_MATMUL, /* in: x  out: y           weight 0: a matrix for each head, times the head's own piece of x */
     OP_COPY_HEADS, /* in: x  out: y            a piece of each head's x goes into the head's y */
     OP_GATE,       /* in: g u out: y           y = act(g) * u; u may be missing */

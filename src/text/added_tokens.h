@@ -32,7 +32,7 @@ struct added_token {
 };
 
 struct added_set {
-    struct vocab texts;  /* entry number -> text to look for */
+    struct vocab texts; /* entry number -> text to look for */
     struct prefix_index index;
 };
 
@@ -46,7 +46,8 @@ struct added_tokens {
 
 void added_tokens_deinit(struct added_tokens *added);
 /* Adds a token (its text is already in the vocabulary); an empty text is ignored. Of two with one text the earlier counts. */
-MUST_CHECK enum status added_tokens_add(struct added_tokens *added, const struct vocab *vocab, uint32_t id, unsigned flags, struct error *err);
+MUST_CHECK enum status added_tokens_add(struct added_tokens *added, const struct vocab *vocab, uint32_t id, unsigned flags,
+                                        struct error *err);
 /* Sorts what was added; call once, before the first search. */
 MUST_CHECK enum status added_tokens_build(struct added_tokens *added, const struct vocab *vocab, const struct normalizer *normalizer,
                                           struct error *err);
@@ -55,8 +56,8 @@ MUST_CHECK enum status added_tokens_build(struct added_tokens *added, const stru
 struct text added_tokens_spelling(const struct added_tokens *added, uint32_t id, struct text text);
 
 struct added_cursor { /* zeroed: at the start */
-    size_t at;   /* where the search goes on */
-    size_t done; /* end of the last match, with its white space */
+    size_t at;        /* where the search goes on */
+    size_t done;      /* end of the last match, with its white space */
 };
 struct added_match {
     size_t begin, end; /* with the white space that belongs to it; text before begin is not part of a token */

@@ -208,7 +208,8 @@ static uint64_t character_count(const char *text, size_t size_bytes) {
 static bool find_scored(const struct bpe *bpe, struct text whole, size_t left_bytes, uint64_t *key, uint32_t *result) {
     if (!vocab_find_model(bpe->vocab, whole, result) || bpe->score_ranks[*result] == VOCAB_NONE)
         return false;
-    uint64_t left = character_count(whole.data, left_bytes), right = character_count(whole.data + left_bytes, whole.size_bytes - left_bytes);
+    uint64_t left = character_count(whole.data, left_bytes),
+             right = character_count(whole.data + left_bytes, whole.size_bytes - left_bytes);
     ASSERT(left <= UINT16_MAX && right <= UINT16_MAX);
     *key = (uint64_t)bpe->score_ranks[*result] << 32 | (UINT16_MAX - left) << 16 | (UINT16_MAX - right);
     return true;
@@ -223,7 +224,8 @@ static bool has_own_text(const struct bpe *bpe, uint32_t id) {
     return id != bpe->options.unknown && !(vocab_flags_of(bpe->vocab, id) & VOCAB_BYTE);
 }
 
-static bool find_pair(const struct bpe *bpe, const struct bpe_work *work, struct text piece, uint32_t symbol, uint64_t *key, uint32_t *result) {
+static bool find_pair(const struct bpe *bpe, const struct bpe_work *work, struct text piece, uint32_t symbol, uint64_t *key,
+                      uint32_t *result) {
     const struct bpe_symbol *left = &work->symbols[symbol], *right = &work->symbols[left->next];
     if (bpe->pairs)
         return find_merge(bpe, left->id, right->id, key, result) && !is_kept_out(bpe, work, *result);
@@ -271,7 +273,8 @@ static enum status merge_all(const struct bpe *bpe, struct bpe_work *work, struc
 }
 
 /* Encodes a piece that no cut makes smaller. */
-static enum status encode_whole(const struct bpe *bpe, struct bpe_work *work, struct text piece, struct token_list *out, struct error *err) {
+static enum status encode_whole(const struct bpe *bpe, struct bpe_work *work, struct text piece, struct token_list *out,
+                                struct error *err) {
     uint32_t count = 0;
     TRY(start_symbols(bpe, work, piece, &count, err));
     TRY(merge_all(bpe, work, piece, count, err));

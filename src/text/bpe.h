@@ -26,10 +26,10 @@ struct bpe_pair { /* one merge, found by its left token */
 };
 
 struct bpe_options {
-    bool byte_fallback; /* a character that is no token becomes the tokens of its bytes */
-    bool fuse_unknown;  /* neighbouring unknown characters become one unknown token */
-    bool ignore_merges; /* a piece that is a token is that token */
-    uint32_t unknown;   /* VOCAB_NONE: unknown characters vanish */
+    bool byte_fallback;                      /* a character that is no token becomes the tokens of its bytes */
+    bool fuse_unknown;                       /* neighbouring unknown characters become one unknown token */
+    bool ignore_merges;                      /* a piece that is a token is that token */
+    uint32_t unknown;                        /* VOCAB_NONE: unknown characters vanish */
     struct text subword_prefix, word_suffix; /* on all characters but the first; on the last. At most BPE_AFFIX_BYTES_MAX each */
 };
 

@@ -33,7 +33,7 @@ struct step {
 struct decoder {
     struct step steps[STEPS_MAX];
     unsigned count;
-    bool fused;      /* while building: what follows works on the joined text */
+    bool fused;       /* while building: what follows works on the joined text */
     bool joins_words; /* no decoder: a space between tokens */
     bool strip_after_added;
     uint32_t front_count, front_character; /* taken off the front of the text */
@@ -265,7 +265,8 @@ static enum status word_suffix(const struct step *step, struct text text, bool *
     if (*space_waits)
         text.size_bytes -= suffix.size_bytes;
     for (;;) {
-        const char *at = suffix.size_bytes > 0 && text.size_bytes > 0 ? memmem(text.data, text.size_bytes, suffix.data, suffix.size_bytes) : NULL;
+        const char *at =
+            suffix.size_bytes > 0 && text.size_bytes > 0 ? memmem(text.data, text.size_bytes, suffix.data, suffix.size_bytes) : NULL;
         if (!at)
             return byte_buffer_append_text(out, text, err);
         size_t plain = (size_t)(at - text.data);

@@ -31,11 +31,11 @@ struct decoder_token {
     bool added; /* one of the added tokens */
 };
 struct decoder_state { /* zeroed: nothing decoded yet */
-    bool started;       /* a token was given */
-    bool text_begun;    /* a character was given */
-    bool after_added;   /* the last token was an added one */
-    bool space_waits;   /* of a word suffix: given before the next token */
-    uint8_t stripped;   /* characters taken off the front */
+    bool started;      /* a token was given */
+    bool text_begun;   /* a character was given */
+    bool after_added;  /* the last token was an added one */
+    bool space_waits;  /* of a word suffix: given before the next token */
+    uint8_t stripped;  /* characters taken off the front */
     uint8_t pending_count;
     char pending[4]; /* bytes of an incomplete character */
 };
@@ -44,6 +44,7 @@ struct decoder_state { /* zeroed: nothing decoded yet */
 MUST_CHECK enum status decoder_push(const struct decoder *decoder, struct decoder_state *state, struct decoder_token token,
                                     struct byte_buffer *out, struct error *err);
 /* Appends what was held back: an incomplete character is one U+FFFD. */
-MUST_CHECK enum status decoder_finish(const struct decoder *decoder, struct decoder_state *state, struct byte_buffer *out, struct error *err);
+MUST_CHECK enum status decoder_finish(const struct decoder *decoder, struct decoder_state *state, struct byte_buffer *out,
+                                      struct error *err);
 /* Appends the bytes that a token stands for inside of a text. */
 MUST_CHECK enum status decoder_bytes(const struct decoder *decoder, struct decoder_token token, struct byte_buffer *out, struct error *err);

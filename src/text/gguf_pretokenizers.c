@@ -11,14 +11,13 @@
 #define WORDS(digits) CONTRACTION "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits "|" TAIL
 #define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
 #define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
-#define CASED(ending)                                                                                                                       \
-    "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" ending "|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER "*" ending
+#define CASED(ending) "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" ending "|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER "*" ending
 #define CASED_TAIL " ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define GPT4O CASED(CONTRACTION "?") "|\\p{N}{1,3}|" CASED_TAIL
 #define HAN_UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]"
 #define HAN_LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]"
 #define CJK "[一-龥぀-ゟ゠-ヿ]+"
-#define DEEPSEEK(tail)                                                                                                                      \
+#define DEEPSEEK(tail) \
     "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+" tail
 #define BLOOM " ?[^(\\s|[.,!?…。，、।۔،])]+"
 #define SPACES(n) "\\s{" n "}(?!\\S)|"
@@ -68,7 +67,8 @@ static const struct gguf_pretokenizer rows[] = {
     {"tiny_aya cohere2moe", NULL, {"\\d{1,3}(?=(?:\\d{3})*\\b)", GPT4O}, false, false, false},
     {"youtu",
      NULL,
-     {"[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+", CASED(CONTRACTION "?") "|\\p{N}|" CASED_TAIL},
+     {"[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+",
+      CASED(CONTRACTION "?") "|\\p{N}|" CASED_TAIL},
      true,
      false,
      false},
@@ -88,22 +88,20 @@ static const struct gguf_pretokenizer rows[] = {
     {"spark2_5", NULL, {"\\p{N}{1,3}", CJK, DEEPSEEK("|[\r\n]|\\s+(?!\\S)|\\s+"), "\\p{N}"}, false, false, false},
     {"afmoe",
      NULL,
-     {"\\p{N}{1,3}(?=(?:\\p{N}{3})*(?!\\p{N}))", "[一-鿿㐀-䶿豈-﫿぀-ゟ゠-ヿ･-ﾟ⼀-⿟เ-๿຀-໿ក-៿က-႟ꩠ-ꩿꧠ-꧿가-힯ᄀ-ᇿ]+",
+     {"\\p{N}{1,3}(?=(?:\\p{N}{3})*(?!\\p{N}))",
+      "[一-鿿㐀-䶿豈-﫿぀-ゟ゠-ヿ･-ﾟ⼀-⿟เ-๿຀-໿ក-៿က-႟ꩠ-ꩿꧠ-꧿가-힯ᄀ-ᇿ]+",
       DEEPSEEK("[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+")},
      false,
      false,
      false},
-    {"deepseek-coder",
-     NULL,
-     {"[\r\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", "[一-龥ࠀ-一가-퟿]+", GGUF_STAGE_DIGITS},
-     false,
-     false,
-     false},
+    {"deepseek-coder", NULL, {"[\r\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", "[一-龥ࠀ-一가-퟿]+", GGUF_STAGE_DIGITS}, false, false, false},
     {"deepseek-llm",
      NULL,
      {"[\r\n]",
-      "\\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-ώᾀ-ᾴᾶ-ᾼιῂ-ῄῆ-ῌῐ-ΐῖ-Ίῠ-Ῥ"
-      "ῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤΩℨK-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ𐐀-𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-𑣟𞤀-𞥃]+",
+      "\\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-ώᾀ-ᾴᾶ-ᾼιῂ-ῄῆ-"
+      "ῌῐ-ΐῖ-Ίῠ-Ῥ"
+      "ῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤΩℨK-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ𐐀-𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-"
+      "𑣟𞤀-𞥃]+",
       "\\s?[!-/:-~！-／：-～‘-‟　-。]+", "\\s+$", "[一-龥ࠀ-一가-퟿]+", GGUF_STAGE_DIGITS},
      false,
      false,
@@ -136,12 +134,7 @@ static const struct gguf_pretokenizer rows[] = {
      false},
     {"gemma4 granite-embed-multi-311m", NULL, {NULL}, false, true, true},
     {"sarvam-moe", NULL, {NULL}, false, false, true},
-    {"default",
-     NULL,
-     {"[\\p{P}\\$\\+<=>\\^~\\|]+", PRETOKENIZE_GPT2, "\\p{N}+", "[0-9][0-9][0-9]"},
-     false,
-     false,
-     false},
+    {"default", NULL, {"[\\p{P}\\$\\+<=>\\^~\\|]+", PRETOKENIZE_GPT2, "\\p{N}+", "[0-9][0-9][0-9]"}, false, false, false},
 };
 
 static bool has_name(const char *names, struct text name) {
@@ -172,7 +165,8 @@ static json_t *stage_json(const char *stage) {
     if (text_is(name, GGUF_STAGE_DIGITS) || text_is(name, GGUF_STAGE_DIGIT_RUNS))
         return json_pack("{s:s, s:b}", "type", "Digits", "individual_digits", text_is(name, GGUF_STAGE_DIGITS) ? 1 : 0);
     if (text_is(name, GGUF_STAGE_PUNCTUATION) || text_is(name, GGUF_STAGE_PUNCTUATION_RUNS))
-        return json_pack("{s:s, s:s}", "type", "Punctuation", "behavior", text_is(name, GGUF_STAGE_PUNCTUATION) ? "Isolated" : "Contiguous");
+        return json_pack("{s:s, s:s}", "type", "Punctuation", "behavior",
+                         text_is(name, GGUF_STAGE_PUNCTUATION) ? "Isolated" : "Contiguous");
     if (text_is(name, GGUF_STAGE_BYTE_LEVEL))
         return byte_level();
     return json_pack("{s:s, s:{s:s}, s:s, s:b}", "type", "Split", "pattern", "Regex", stage, "behavior", "Isolated", "invert", 0);
@@ -180,8 +174,8 @@ static json_t *stage_json(const char *stage) {
 
 static json_t *sentencepiece_json(void) {
     return json_pack("{s:{s:s, s:{s:s}, s:s}, s:{s:s, s:[{s:s, s:{s:s}, s:s}, {s:s}, {s:s}]}}", "normalizer", "type", "Replace", "pattern",
-                     "String", " ", "content", SPACE_MARK, "decoder", "type", "Sequence", "decoders", "type", "Replace", "pattern", "String",
-                     SPACE_MARK, "content", " ", "type", "ByteFallback", "type", "Fuse");
+                     "String", " ", "content", SPACE_MARK, "decoder", "type", "Sequence", "decoders", "type", "Replace", "pattern",
+                     "String", SPACE_MARK, "content", " ", "type", "ByteFallback", "type", "Fuse");
 }
 
 json_t *gguf_pretokenizer_json(const struct gguf_pretokenizer *row) {

@@ -98,7 +98,7 @@ static enum jinja_flow run_loop(struct jinja_run *run, struct jinja_loop *loop, 
     struct jinja_value value = {.kind = JINJA_LOOP, .loop = loop};
     bool completed = false; /* some iteration came to the end of the body: jinja2's condition for leaving out the else part */
     struct jinja_frame *frame = NULL;
-    for (loop->index0 = 0; loop->index0 < loop->count && !run->failed; loop->index0++) {
+    for (loop->index0 = 0; loop->index0 < loop->count && jinja_step(run, 1); loop->index0++) {
         if (!frame || frame->captured)
             frame = jinja_frame_new(run, loop->frame);
         if (!frame)

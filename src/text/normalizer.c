@@ -184,8 +184,6 @@ enum status normalizer_add_charsmap(struct normalizer *normalizer, struct text b
     return STATUS_OK;
 }
 
-bool normalizer_is_empty(const struct normalizer *normalizer) { return normalizer->count == 0; }
-
 /* ---- run ---- */
 
 void normalizer_work_init(struct normalizer_work *work) {

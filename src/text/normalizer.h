@@ -22,7 +22,6 @@ MUST_CHECK enum status normalizer_create(const json_t *config, struct normalizer
 void normalizer_destroy(struct normalizer *normalizer);
 /* Puts a character map (SentencePiece's own bytes) before the other steps. */
 MUST_CHECK enum status normalizer_add_charsmap(struct normalizer *normalizer, struct text bytes, struct error *err);
-bool normalizer_is_empty(const struct normalizer *normalizer);
 
 struct normalizer_work { /* kept between runs for their memory */
     struct byte_buffer texts[2];

@@ -9,15 +9,15 @@
 #include "text/unicode.h"
 
 #define EXPRESSION_BYTES_MAX (1u << 18)
-#define PARENTHESES_MAX 100u             /* the compiler recurses on them */
+#define PARENTHESES_MAX 100u /* the compiler recurses on them */
 #define JIT_STACK_FIRST_BYTES (32u << 10)
-#define JIT_STACK_MAX_BYTES (8u << 20)   /* mapped on use; reached only by groups that repeat over megabytes */
-#define HEAP_LIMIT_KIB (256u << 10)      /* of the interpreter, which runs when the JIT stack is too small */
+#define JIT_STACK_MAX_BYTES (8u << 20) /* mapped on use; reached only by groups that repeat over megabytes */
+#define HEAP_LIMIT_KIB (256u << 10)    /* of the interpreter, which runs when the JIT stack is too small */
 #define MATCH_LIMIT_FIRST 1000000u
 #define MATCH_LIMIT_PER_BYTE 64u
 
 struct pattern {
-    pcre2_code *code;    /* NULL: literal */
+    pcre2_code *code; /* NULL: literal */
     char *literal;
     size_t literal_bytes;
 };
@@ -186,7 +186,8 @@ static enum status find(const struct pattern *pattern, struct pattern_matcher *m
     PCRE2_SPTR bytes = (PCRE2_SPTR)(subject.data ? subject.data : "");
     int rc = pcre2_match(pattern->code, bytes, subject.size_bytes, from, PCRE2_NO_UTF_CHECK, matcher->data, matcher->context);
     if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
-        rc = pcre2_match(pattern->code, bytes, subject.size_bytes, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, matcher->data, matcher->context);
+        rc =
+            pcre2_match(pattern->code, bytes, subject.size_bytes, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, matcher->data, matcher->context);
     match->found = rc >= 0;
     if (rc == PCRE2_ERROR_NOMATCH)
         return STATUS_OK;

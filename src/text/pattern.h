@@ -25,6 +25,7 @@ void pattern_destroy(struct pattern *pattern);
 /* The literal text; empty for an expression. */
 struct text pattern_literal_text(const struct pattern *pattern);
 
+/* The state of a search; one matcher serves any number of patterns, one search at a time. */
 MUST_CHECK enum status pattern_matcher_create(struct pattern_matcher **out, struct error *err);
 void pattern_matcher_destroy(struct pattern_matcher *matcher);
 

@@ -79,10 +79,10 @@ static enum status translate_escape(struct translation *t, struct error *err) {
     }
     struct byte_buffer item;
     byte_buffer_init(&item, t->out->limit_bytes);
-    bool negated = false;
-    enum status status = pattern_escape(source, &item, &negated, NULL, err);
+    struct pattern_meaning meaning = {0};
+    enum status status = pattern_read_escape(source, &item, &meaning, err);
     if (status == STATUS_OK)
-        status = put(t, negated ? "[^" : "[", err);
+        status = put(t, meaning.negated ? "[^" : "[", err);
     if (status == STATUS_OK)
         status = byte_buffer_append_text(t->out, byte_buffer_text(&item), err);
     if (status == STATUS_OK)

@@ -46,7 +46,8 @@ static enum status parse_template(struct post_processor *post, const json_t *con
             TRY(append_special(config, json_object_get(item, "SpecialToken"), side == 0 ? &post->before : &post->behind, err));
         }
     }
-    return side == 1 ? STATUS_OK : error_set(err, STATUS_UNSUPPORTED, "TemplateProcessing: the template \"single\" has no place for the text");
+    return side == 1 ? STATUS_OK
+                     : error_set(err, STATUS_UNSUPPORTED, "TemplateProcessing: the template \"single\" has no place for the text");
 }
 
 /* "cls": ["<s>", 0] in front, "sep": ["</s>", 2] behind. */
@@ -68,7 +69,8 @@ static enum status add_processor(struct post_processor *post, const json_t *conf
     if (text_is(type, "ByteLevel"))
         return STATUS_OK;
     if (post->before.count + post->behind.count > 0)
-        return error_set(err, STATUS_UNSUPPORTED, "a second post-processor that adds tokens (\"%.*s\") is not supported", TEXT_ARGUMENTS(type));
+        return error_set(err, STATUS_UNSUPPORTED, "a second post-processor that adds tokens (\"%.*s\") is not supported",
+                         TEXT_ARGUMENTS(type));
     if (text_is(type, "TemplateProcessing"))
         return parse_template(post, config, err);
     if (text_is(type, "BertProcessing") || text_is(type, "RobertaProcessing"))

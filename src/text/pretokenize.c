@@ -51,7 +51,8 @@ static enum status add_stage(struct pretokenizer *pretokenizer, struct stage sta
     return STATUS_OK;
 }
 
-static enum status add_class(struct pretokenizer *pretokenizer, bool (*is_match)(uint32_t), enum split_behavior behavior, struct error *err) {
+static enum status add_class(struct pretokenizer *pretokenizer, bool (*is_match)(uint32_t), enum split_behavior behavior,
+                             struct error *err) {
     return add_stage(pretokenizer, (struct stage){.kind = STAGE_SPLIT, .split = {.is_match = is_match, .behavior = behavior}}, err);
 }
 

@@ -164,7 +164,8 @@ static size_t recipient_line(struct text text, bool last) {
 static enum status step_recipient(struct reply_parser *p, bool last, bool *again, struct reply_output *out, struct error *err) {
     struct text held = reply_held(p);
     size_t prefix = text_starts_with(held, TEXT(SEPARATOR)) ? strlen(SEPARATOR) : 0, line = recipient_line(from(held, prefix), last);
-    if (line == SIZE_MAX)
+    bool cut = !last && prefix == 0 && reply_partial(held, SEPARATOR) == held.size_bytes; /* the separator itself is not all there */
+    if (line == SIZE_MAX || cut)
         return STATUS_OK;
     struct text name = {held.data + prefix, line ? line - 1 : 0};
     bool all = text_is(name, "all");
@@ -184,16 +185,15 @@ static enum status step_recipient(struct reply_parser *p, bool last, bool *again
 /* Content up to the next separator that begins a part. */
 static enum status step_all(struct reply_parser *p, bool last, bool *again, struct reply_output *out, struct error *err) {
     struct text held = reply_held(p);
-    size_t at = 0, line = 0, end = held.size_bytes - (last ? 0 : reply_partial(held, SEPARATOR));
-    for (; line == 0; at += line == 0 ? strlen(SEPARATOR) : 0) {
+    size_t at = 0, line = 0;
+    for (; line == 0; at += line == 0) { /* from the next byte on when this one begins no part */
         size_t found = reply_find(from(held, at), SEPARATOR);
         if (found == SIZE_MAX)
             break;
         at += found;
         line = recipient_line(from(held, at + strlen(SEPARATOR)), last);
     }
-    if (line > 0)
-        end = at;
+    size_t end = line > 0 ? at : held.size_bytes - (last ? 0 : reply_partial(from(held, at), SEPARATOR));
     TRY(move_body(p, end, out, err));
     if (line > 0 && line != SIZE_MAX) {
         p->state = STATE_HEADER;

@@ -161,8 +161,10 @@ static enum reply_read take_mark(struct section *s, char mark, const char *rest)
     switch (mark) {
     case 'n':
         read = take_until(s, rest, &s->name);
+        if (read != READ_OK)
+            return read;
         s->name = trimmed(s->name);
-        return read == READ_OK && !reply_is_name(s->name) ? READ_BAD : read;
+        return reply_is_name(s->name) ? READ_OK : READ_BAD;
     case 'i':
         read = take_until(s, rest, &s->id);
         return read == READ_OK && !take_id(s) ? READ_BAD : read;
@@ -170,8 +172,10 @@ static enum reply_read take_mark(struct section *s, char mark, const char *rest)
         return take_until(s, rest, &ignored);
     case 'k':
         read = take_until(s, rest, &s->key);
+        if (read != READ_OK)
+            return read;
         s->key = trimmed(s->key);
-        return read == READ_OK && s->key.size_bytes == 0 ? READ_BAD : read;
+        return s->key.size_bytes > 0 ? READ_OK : READ_BAD;
     case 'v':
         return take_until(s, rest, &s->value);
     case 's':

@@ -22,7 +22,7 @@ enum split_behavior {
 };
 
 struct split_rule {
-    struct pattern *pattern;              /* either this */
+    struct pattern *pattern;               /* either this */
     bool (*is_match)(uint32_t code_point); /* or single characters */
     enum split_behavior behavior;
     bool invert; /* what does not match is the match */
@@ -31,5 +31,6 @@ struct split_rule {
 /* Called for each piece [begin, end), never empty, in order. */
 typedef enum status split_piece(void *context, size_t begin, size_t end, struct error *err);
 
+/* Cuts text (valid UTF-8) by the rule. The matcher may be NULL when the rule has no expression. */
 MUST_CHECK enum status split_text(const struct split_rule *rule, struct pattern_matcher *matcher, struct text text, split_piece *piece,
                                   void *context, struct error *err);

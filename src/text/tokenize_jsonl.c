@@ -1,13 +1,12 @@
-/* tokenize_jsonl: read a line, answer it, flush. */
+/* tokenize_jsonl: the answers; json_lines has the loop. */
 #include "text/tokenize_jsonl.h"
 
 #include <jansson.h>
 
 #include "base/check.h"
-#include "base/json.h"
 #include "base/sha256.h"
+#include "text/json_lines.h"
 
-#define LINE_BYTES_MAX (64u << 20)
 #define TEXT_BYTES_MAX ((size_t)1 << 30)
 
 static json_t *json_of_bytes(const struct byte_buffer *bytes) { return json_stringn(bytes->data ? bytes->data : "", bytes->size_bytes); }
@@ -143,63 +142,27 @@ static enum status answer_ids(const struct tokenizer *tokenizer, const json_t *l
     return status;
 }
 
-static enum status answer_line(const struct tokenizer *tokenizer, struct text line, json_t *answer, struct error *err) {
-    json_t *request;
-    TRY(json_parse(line, "line", LINE_BYTES_MAX, &request, err));
-    const json_t *text = json_object_get(request, "text"), *repeat = json_object_get(request, "repeat");
-    const json_t *ids = json_object_get(request, "ids");
-    enum status status;
+static enum status fill_answer(const struct tokenizer *tokenizer, const json_t *line, json_t *answer, struct error *err) {
+    const json_t *text = json_object_get(line, "text"), *repeat = json_object_get(line, "repeat"), *ids = json_object_get(line, "ids");
     if (json_is_string(text))
-        status = answer_text(tokenizer, (struct text){json_string_value(text), json_string_length(text)}, answer, err);
-    else if (repeat)
-        status = answer_repeat(tokenizer, repeat, answer, err);
-    else if (json_is_array(ids))
-        status = answer_ids(tokenizer, ids, json_is_true(json_object_get(request, "stream")), answer, err);
-    else
-        status = error_set(err, STATUS_INVALID, "a line needs \"text\", \"repeat\" or \"ids\"");
-    json_decref(request);
-    return status;
+        return answer_text(tokenizer, (struct text){json_string_value(text), json_string_length(text)}, answer, err);
+    if (repeat)
+        return answer_repeat(tokenizer, repeat, answer, err);
+    if (json_is_array(ids))
+        return answer_ids(tokenizer, ids, json_is_true(json_object_get(line, "stream")), answer, err);
+    return error_set(err, STATUS_INVALID, "a line needs \"text\", \"repeat\" or \"ids\"");
 }
 
-/* Answers one line; *written is false when `out` failed. */
-static enum status write_answer(const struct tokenizer *tokenizer, struct text line, FILE *out, struct error *err) {
-    struct error problem = {0};
+static json_t *answer_line(void *context, const json_t *line, struct error *err) {
     json_t *answer = json_object();
-    if (!answer)
-        return error_set(err, STATUS_NO_MEMORY, "no memory for an answer");
-    if (answer_line(tokenizer, line, answer, &problem) != STATUS_OK) {
-        (void)json_object_clear(answer);
-        json_t *reason = json_string(problem.text); /* NULL when it quotes bytes that are not UTF-8 */
-        (void)json_object_set_new(answer, "error", reason ? reason : json_string(status_name(problem.status)));
-    }
-    bool bad = json_dumpf(answer, out, JSON_COMPACT) != 0 || fputc('\n', out) == EOF || fflush(out) != 0;
+    enum status status = answer ? fill_answer(context, line, answer, err) : error_set(err, STATUS_NO_MEMORY, "no memory for an answer");
+    if (status == STATUS_OK)
+        return answer;
     json_decref(answer);
-    return bad ? error_set(err, STATUS_IO, "the answers cannot be written") : STATUS_OK;
-}
-
-/* The next line without its newline; *more is false at the end of the input. */
-static enum status read_line(FILE *in, struct byte_buffer *line, bool *more, struct error *err) {
-    byte_buffer_clear(line);
-    int c = getc(in);
-    *more = c != EOF;
-    for (; c != EOF && c != '\n'; c = getc(in)) {
-        char byte = (char)c;
-        TRY(byte_buffer_append(line, &byte, 1, err));
-    }
-    return STATUS_OK;
+    return NULL;
 }
 
 enum status tokenize_jsonl(const struct tokenizer *tokenizer, FILE *in, FILE *out, struct error *err) {
-    struct byte_buffer line;
-    bool more = true;
-    enum status status = STATUS_OK;
-    CHECK(tokenizer && in && out);
-    byte_buffer_init(&line, LINE_BYTES_MAX);
-    while (more && status == STATUS_OK) {
-        status = read_line(in, &line, &more, err);
-        if (more && status == STATUS_OK)
-            status = write_answer(tokenizer, byte_buffer_text(&line), out, err);
-    }
-    byte_buffer_deinit(&line);
-    return status;
+    CHECK(tokenizer != NULL);
+    return json_lines_run(in, out, answer_line, (void *)(uintptr_t)tokenizer, err);
 }

@@ -15,4 +15,5 @@
 #include "base/status.h"
 #include "text/tokenizer.h"
 
+/* Answers lines until the end of `in`. */
 MUST_CHECK enum status tokenize_jsonl(const struct tokenizer *tokenizer, FILE *in, FILE *out, struct error *err);

@@ -206,7 +206,9 @@ enum status token_list_append(struct token_list *list, uint32_t id, struct error
 
 uint32_t tokenizer_vocab_size(const struct tokenizer *tokenizer) { return tokenizer->vocab.count; }
 
-struct text tokenizer_token_text(const struct tokenizer *tokenizer, uint32_t id) { return vocab_text(&tokenizer->vocab, id); }
+struct text tokenizer_token_text(const struct tokenizer *tokenizer, uint32_t id) {
+    return vocab_text(&tokenizer->vocab, id);
+}
 
 bool tokenizer_token_is_special(const struct tokenizer *tokenizer, uint32_t id) {
     return (vocab_flags_of(&tokenizer->vocab, id) & VOCAB_SPECIAL) != 0;

@@ -68,10 +68,11 @@ void tokenizer_stream_init(struct tokenizer_stream *stream, const struct tokeniz
 MUST_CHECK enum status tokenizer_stream_push(struct tokenizer_stream *stream, uint32_t id, struct byte_buffer *out, struct error *err);
 MUST_CHECK enum status tokenizer_stream_finish(struct tokenizer_stream *stream, struct byte_buffer *out, struct error *err);
 
-uint32_t tokenizer_vocab_size(const struct tokenizer *tokenizer);                    /* highest id + 1 */
-struct text tokenizer_token_text(const struct tokenizer *tokenizer, uint32_t id);    /* as in the file; empty when there is none */
+uint32_t tokenizer_vocab_size(const struct tokenizer *tokenizer);                 /* highest id + 1 */
+struct text tokenizer_token_text(const struct tokenizer *tokenizer, uint32_t id); /* as in the file; empty when there is none */
 bool tokenizer_token_is_special(const struct tokenizer *tokenizer, uint32_t id);
-/* The raw bytes an id stands for inside running text (" the", one byte of a character); empty for control tokens. For grammars, logprobs. */
+/* The raw bytes an id stands for inside running text (" the", one byte of a character); empty for control tokens. For grammars, logprobs.
+ */
 MUST_CHECK enum status tokenizer_token_bytes(const struct tokenizer *tokenizer, uint32_t id, struct byte_buffer *out, struct error *err);
 bool tokenizer_find(const struct tokenizer *tokenizer, struct text token, uint32_t *id);
 /* False when the files name none. */

@@ -9,8 +9,8 @@
 struct encoding {
     const struct tokenizer *tokenizer;
     bool plain;
-    const char *base;                /* start of the whole text, for spans */
-    const struct token_span *spans;  /* where added tokens count although all is plain; NULL: nowhere */
+    const char *base;               /* start of the whole text, for spans */
+    const struct token_span *spans; /* where added tokens count although all is plain; NULL: nowhere */
     size_t span_count;
     struct cancel_poll cancel;
     struct pattern_matcher *matcher;
@@ -165,8 +165,8 @@ enum status tokenizer_encode_spans(const struct tokenizer *tokenizer, struct tex
     return run_encoding(&encoding, text, 0, err);
 }
 
-enum status tokenizer_encode(const struct tokenizer *tokenizer, struct text text, unsigned flags, const bool *cancel, struct token_list *out,
-                             struct error *err) {
+enum status tokenizer_encode(const struct tokenizer *tokenizer, struct text text, unsigned flags, const bool *cancel,
+                             struct token_list *out, struct error *err) {
     CHECK((flags & ~(unsigned)(TOKENIZE_ADD_SPECIAL | TOKENIZE_PLAIN)) == 0);
     if (utf8_valid_bytes(text) == text.size_bytes)
         return encode_valid(tokenizer, text, flags, cancel, out, err);

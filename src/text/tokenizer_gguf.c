@@ -177,7 +177,8 @@ static enum status load_gpt2(struct source *source, struct error *err) {
                          "the pre-tokenizer \"%.*s\" of this GGUF is not known; put the model's tokenizer.json beside the file",
                          TEXT_ARGUMENTS(pre));
     if (pre.size_bytes == 0 || text_is(pre, "default"))
-        log_line(LOG_WARNING, "this GGUF does not say how its tokenizer splits text (tokenizer.ggml.pre); ids may differ from the model's own");
+        log_line(LOG_WARNING,
+                 "this GGUF does not say how its tokenizer splits text (tokenizer.ggml.pre); ids may differ from the model's own");
     TRY(read_vocab(source, row->sentencepiece, err));
     TRY(vocab_index(&source->tokenizer->vocab, err));
     struct bpe_options options = {.ignore_merges = row->ignore_merges,
@@ -284,8 +285,9 @@ enum status tokenizer_load_gguf(struct tokenizer *tokenizer, const struct catalo
     else if (text_is(source.model, "llama") || text_is(source.model, "t5"))
         status = load_pieces(&source, text_is(source.model, "t5"), err);
     else
-        status = error_set(err, STATUS_UNSUPPORTED, "the tokenizer kind \"%.*s\" is not supported (gpt2, llama, gemma4 and t5 are)%s",
-                           TEXT_ARGUMENTS(source.model), text_is(source.model, "bert") ? ": WordPiece belongs to encoders such as BERT" : "");
+        status =
+            error_set(err, STATUS_UNSUPPORTED, "the tokenizer kind \"%.*s\" is not supported (gpt2, llama, gemma4 and t5 are)%s",
+                      TEXT_ARGUMENTS(source.model), text_is(source.model, "bert") ? ": WordPiece belongs to encoders such as BERT" : "");
     memory_free(source.types);
     return status;
 }

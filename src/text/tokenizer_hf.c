@@ -23,8 +23,8 @@ struct loading {
     double *scores;  /* unigram */
     uint32_t score_capacity;
     struct bpe_merges merges;
-    bool has_vocab, has_list; /* the vocabulary was read; it was a list (unigram) */
-    uint32_t next_added;      /* the id of the next added token whose text is new */
+    bool has_vocab, has_list;     /* the vocabulary was read; it was a list (unigram) */
+    uint32_t next_added;          /* the id of the next added token whose text is new */
     uint64_t merges_at, added_at; /* to be read later, or NOWHERE */
 };
 
@@ -400,12 +400,8 @@ static enum status load(struct loading *loading, struct error *err) {
 
 enum status tokenizer_load_hf(struct tokenizer *tokenizer, struct json_scan *scan, struct error *err) {
     CHECK(tokenizer->model == TOKENIZER_NONE);
-    struct loading loading = {.tokenizer = tokenizer,
-                              .scan = scan,
-                              .parts = json_object(),
-                              .options = json_object(),
-                              .merges_at = NOWHERE,
-                              .added_at = NOWHERE};
+    struct loading loading = {
+        .tokenizer = tokenizer, .scan = scan, .parts = json_object(), .options = json_object(), .merges_at = NOWHERE, .added_at = NOWHERE};
     enum status status = STATUS_OK;
     if (!loading.parts || !loading.options)
         status = error_set(err, STATUS_NO_MEMORY, "%s: no memory to read it", scan->source);

@@ -38,7 +38,8 @@ struct tokenizer {
 /* An empty tokenizer; it is never moved. */
 MUST_CHECK enum status tokenizer_create(struct tokenizer **out, struct error *err);
 /* Adds a token that is cut out of texts; its text may be that of a model's token, whose id it then has. */
-MUST_CHECK enum status tokenizer_add_token(struct tokenizer *tokenizer, uint32_t id, struct text text, unsigned added_flags, struct error *err);
+MUST_CHECK enum status tokenizer_add_token(struct tokenizer *tokenizer, uint32_t id, struct text text, unsigned added_flags,
+                                           struct error *err);
 /*
  * The last step of a build: normalizer, pre_tokenizer, decoder and post_processor of `parts`, each missing or null allowed.
  * charsmap (may be empty) is SentencePiece's own normaliser.

@@ -33,10 +33,10 @@ json_t *tokenizer_post_json(uint32_t bos, uint32_t eos) {
 
 /* Byte pair models: spaces are marks, and one may stand before every section of text. */
 static json_t *bpe_parts(const struct pieces_options *options) {
-    json_t *parts = json_pack("{s:{s:s, s:[{s:s, s:{s:s}, s:s}]}, s:{s:s, s:[{s:s, s:{s:s}, s:s}, {s:s}, {s:s}]}}", "normalizer", "type",
-                              "Sequence", "normalizers", "type", "Replace", "pattern", "String", " ", "content", SPACE_MARK, "decoder", "type",
-                              "Sequence", "decoders", "type", "Replace", "pattern", "String", SPACE_MARK, "content", " ", "type",
-                              "ByteFallback", "type", "Fuse");
+    json_t *parts =
+        json_pack("{s:{s:s, s:[{s:s, s:{s:s}, s:s}]}, s:{s:s, s:[{s:s, s:{s:s}, s:s}, {s:s}, {s:s}]}}", "normalizer", "type", "Sequence",
+                  "normalizers", "type", "Replace", "pattern", "String", " ", "content", SPACE_MARK, "decoder", "type", "Sequence",
+                  "decoders", "type", "Replace", "pattern", "String", SPACE_MARK, "content", " ", "type", "ByteFallback", "type", "Fuse");
     if (!parts || !options->add_space_prefix)
         return parts;
     json_t *steps = json_object_get(json_object_get(parts, "normalizer"), "normalizers");
@@ -89,7 +89,8 @@ static enum status build_bpe(struct tokenizer *tokenizer, const uint8_t *types, 
     return bpe_set_scores(&tokenizer->bpe, scores, err);
 }
 
-static enum status build_unigram(struct tokenizer *tokenizer, const float *scores, const struct pieces_options *options, struct error *err) {
+static enum status build_unigram(struct tokenizer *tokenizer, const float *scores, const struct pieces_options *options,
+                                 struct error *err) {
     const struct vocab *vocab = &tokenizer->vocab;
     tokenizer->model = TOKENIZER_UNIGRAM;
     double *wide = memory_alloc_array(vocab->count, sizeof(*wide));

@@ -38,11 +38,11 @@ size_t utf8_valid_bytes(struct text text);
 /* Appends text with every broken part as U+FFFD; an incomplete end is one U+FFFD. */
 MUST_CHECK enum status utf8_repair(struct text text, struct byte_buffer *out, struct error *err);
 
-bool unicode_is_whitespace(uint32_t code_point); /* White_Space */
-bool unicode_is_numeric(uint32_t code_point);    /* Nd, Nl, No */
+bool unicode_is_whitespace(uint32_t code_point);  /* White_Space */
+bool unicode_is_numeric(uint32_t code_point);     /* Nd, Nl, No */
 bool unicode_is_punctuation(uint32_t code_point); /* P*, and the ASCII symbols */
-bool unicode_is_word(uint32_t code_point);       /* \w of a regular expression */
-bool unicode_is_mark(uint32_t code_point);       /* accents and other marks */
+bool unicode_is_word(uint32_t code_point);        /* \w of a regular expression */
+bool unicode_is_mark(uint32_t code_point);        /* accents and other marks */
 bool unicode_joins(uint32_t code_point);
 bool unicode_decomposes(uint32_t code_point);
 /* Lower case; one code point, save for U+0130 that becomes two. Returns how many of out are set. */

@@ -47,7 +47,8 @@ static enum status add_character(struct segment *segment, uint32_t c, bool compa
     if (unicode_decomposes(c)) {
         int boundary = 0;
         utf8proc_option_t options = UTF8PROC_DECOMPOSE | (compatible ? UTF8PROC_COMPAT : 0);
-        utf8proc_ssize_t got = utf8proc_decompose_char((utf8proc_int32_t)c, segment->points + segment->count, EXPANSION_MAX, options, &boundary);
+        utf8proc_ssize_t got =
+            utf8proc_decompose_char((utf8proc_int32_t)c, segment->points + segment->count, EXPANSION_MAX, options, &boundary);
         if (got > 0 && got <= EXPANSION_MAX) {
             segment->count += (size_t)got;
             return STATUS_OK;
@@ -63,7 +64,7 @@ static void sort_marks(struct segment *segment, size_t begin, size_t end) {
     for (size_t i = begin; i < end; i++)
         if (class_of(segment->points[i]) < 255)
             starts[class_of(segment->points[i]) + 1]++;
-    for (size_t class = 1; class < 256; class++)
+    for (size_t class = 1; class < 256; class ++)
         starts[class] += starts[class - 1];
     for (size_t i = begin; i < end; i++)
         segment->sorted[starts[class_of(segment->points[i])]++] = segment->points[i];

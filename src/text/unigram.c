@@ -134,7 +134,8 @@ enum status unigram_encode(const struct unigram *unigram, struct unigram_work *w
         grow_paths(unigram, work, piece, at, length);
     }
     if (work->nodes[piece.size_bytes].begin == NO_NODE)
-        return error_set(err, STATUS_UNSUPPORTED, "the text has characters that no token of the tokenizer has, and it has no unknown token");
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "the text has characters that no token of the tokenizer has, and it has no unknown token");
     turn_round(work->nodes, piece.size_bytes);
     return append_path(unigram, work->nodes, piece, out, err);
 }

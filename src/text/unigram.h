@@ -29,8 +29,8 @@ struct unigram {
 };
 
 /* scores: [vocab->count], moves to the unigram (also on failure). The vocabulary must be indexed, and outlive it. */
-MUST_CHECK enum status unigram_init(struct unigram *unigram, const struct vocab *vocab, double *scores, uint32_t unknown, bool byte_fallback,
-                                    struct error *err);
+MUST_CHECK enum status unigram_init(struct unigram *unigram, const struct vocab *vocab, double *scores, uint32_t unknown,
+                                    bool byte_fallback, struct error *err);
 void unigram_deinit(struct unigram *unigram);
 
 struct unigram_work { /* kept between runs for its memory */

@@ -8,6 +8,7 @@
 
 #define POOL_FIRST 4096u
 #define IDS_FIRST 256u
+#define SLOT_ID 0xFFFFFFu
 
 void vocab_deinit(struct vocab *vocab) {
     memory_free(vocab->pool);
@@ -55,24 +56,25 @@ static enum status reserve(struct vocab *vocab, uint32_t id, size_t text_bytes, 
     return STATUS_OK;
 }
 
-/* The slot that holds an id with this text, or the empty one where it belongs. */
-static uint32_t *find_slot(const struct vocab *vocab, struct text text) {
+/*
+ * The slot that holds an id with this text, or the empty one where it belongs; *tag is what such a slot has above its id. Most
+ * slots of other texts have another tag, and are passed over without a look at their text.
+ */
+static uint32_t *find_slot(const struct vocab *vocab, struct text text, uint32_t *tag) {
     ASSERT(vocab->used < vocab->slot_count);
-    uint64_t i = (uint64_t)(((unsigned __int128)text_hash(text) * vocab->slot_count) >> 64);
+    uint64_t hash = text_hash(text), i = (uint64_t)(((unsigned __int128)hash * vocab->slot_count) >> 64);
+    *tag = (uint32_t)hash << 24;
     for (;; i = i + 1 == vocab->slot_count ? 0 : i + 1) {
         uint32_t *slot = &vocab->slots[i];
-        if (*slot == 0 || text_equal(vocab_text(vocab, *slot - 1), text))
+        if (*slot == 0 || ((*slot & ~SLOT_ID) == *tag && text_equal(vocab_text(vocab, (*slot & SLOT_ID) - 1), text)))
             return slot;
     }
 }
 
-static enum status insert(struct vocab *vocab, uint32_t id, struct error *err) {
-    if ((uint64_t)(vocab->used + 1) * 5 > vocab->slot_count * 4)
-        return vocab_index(vocab, err);
-    uint32_t *slot = find_slot(vocab, vocab_text(vocab, id));
+static void put_id(struct vocab *vocab, uint32_t id) {
+    uint32_t tag, *slot = find_slot(vocab, vocab_text(vocab, id), &tag);
     vocab->used += *slot == 0;
-    *slot = id + 1;
-    return STATUS_OK;
+    *slot = tag | (id + 1);
 }
 
 enum status vocab_index(struct vocab *vocab, struct error *err) {
@@ -84,13 +86,16 @@ enum status vocab_index(struct vocab *vocab, struct error *err) {
         vocab->slot_count = 0;
         return error_set(err, STATUS_NO_MEMORY, "no memory for the index of a vocabulary of %u tokens", vocab->count);
     }
-    for (uint32_t id = 0; id < vocab->count; id++) {
-        if (vocab->flags[id] == 0)
-            continue;
-        uint32_t *slot = find_slot(vocab, vocab_text(vocab, id));
-        vocab->used += *slot == 0;
-        *slot = id + 1;
-    }
+    for (uint32_t id = 0; id < vocab->count; id++)
+        if (vocab->flags[id] != 0)
+            put_id(vocab, id);
+    return STATUS_OK;
+}
+
+static enum status insert(struct vocab *vocab, uint32_t id, struct error *err) {
+    if ((uint64_t)(vocab->used + 1) * 5 > vocab->slot_count * 4)
+        return vocab_index(vocab, err);
+    put_id(vocab, id);
     return STATUS_OK;
 }
 
@@ -133,10 +138,10 @@ void vocab_trim(struct vocab *vocab) {
 bool vocab_find(const struct vocab *vocab, struct text text, uint32_t *id) {
     if (vocab->slot_count == 0)
         return false;
-    uint32_t slot = *find_slot(vocab, text);
+    uint32_t tag, slot = *find_slot(vocab, text, &tag);
     if (slot == 0)
         return false;
-    *id = slot - 1;
+    *id = (slot & SLOT_ID) - 1;
     return true;
 }
 

@@ -15,7 +15,7 @@
 #include "base/status.h"
 #include "base/text.h"
 
-#define VOCAB_IDS_MAX (1u << 24)
+#define VOCAB_IDS_MAX ((1u << 24) - 1)
 #define VOCAB_NONE UINT32_MAX
 
 enum vocab_flags {
@@ -31,7 +31,7 @@ struct vocab {
     uint32_t *offsets;
     uint16_t *lengths;
     uint8_t *flags;
-    uint32_t *slots; /* id + 1; 0 is empty */
+    uint32_t *slots; /* id + 1 in 24 bits, 8 bits of the hash above; 0 is empty */
     uint64_t pool_bytes, pool_capacity, slot_count;
     uint32_t count, capacity; /* highest id + 1; room */
     uint32_t used, longest_bytes;

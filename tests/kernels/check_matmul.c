@@ -76,7 +76,22 @@ static const struct format_case formats[] = {
 };
 #define FORMAT_COUNT (sizeof formats / sizeof formats[0])
 
-enum weights { WEIGHTS_RANDOM, WEIGHTS_ONES, WEIGHTS_ZEROS, WEIGHTS_WILD, WEIGHTS_COUNT }; /* WILD: any scale, also infinities and NaN */
+/* ONES, ZEROS: all bits. EXTREME: bytes at the ends of signed and unsigned ranges. WILD: any scale, also infinities and NaN. */
+enum weights { WEIGHTS_RANDOM, WEIGHTS_ONES, WEIGHTS_ZEROS, WEIGHTS_EXTREME, WEIGHTS_WILD, WEIGHTS_COUNT };
+
+static uint8_t code_byte(enum weights weights, struct check_random *r) {
+    static const uint8_t extreme[] = {0x00, 0xff, 0x80, 0x7f};
+    switch (weights) {
+    case WEIGHTS_ONES:
+        return 0xff;
+    case WEIGHTS_ZEROS:
+        return 0;
+    case WEIGHTS_EXTREME:
+        return extreme[check_below(r, 4)];
+    default:
+        return (uint8_t)check_bits(r);
+    }
+}
 
 /* A scale of about 2^-6, any sign, sometimes zero or subnormal. */
 static uint16_t random_f16(struct check_random *r) {
@@ -102,7 +117,7 @@ static void fill_scales(uint8_t *scales, size_t bytes, enum dtype dtype, struct 
 
 static void fill_block(const struct format_case *f, uint8_t *block, enum weights weights, struct check_random *r) {
     for (size_t i = 0; i < f->bytes; i++)
-        block[i] = weights == WEIGHTS_ONES ? 0xff : weights == WEIGHTS_ZEROS ? 0 : (uint8_t)check_bits(r);
+        block[i] = code_byte(weights, r);
     if (weights == WEIGHTS_WILD)
         return;
     uint16_t half = random_f16(r);
@@ -118,8 +133,7 @@ static void fill_block(const struct format_case *f, uint8_t *block, enum weights
         memcpy(block, &half, 2);
     if (f->format == DTYPE_BF16)
         memcpy(block, (uint16_t[]){bf16_from_f32(value)}, 2);
-    if (f->format == DTYPE_F8_E4M3 || f->format == MATRIX_F8_BLOCK || f->format == DTYPE_F8_E5M2 ||
-        f->format == MATRIX_F8_E5M2_BLOCK)
+    if (f->format == DTYPE_F8_E4M3 || f->format == MATRIX_F8_BLOCK || f->format == DTYPE_F8_E5M2 || f->format == MATRIX_F8_E5M2_BLOCK)
         block[0] &= 0xbf;
     if (f->format == MATRIX_MXFP8_SPLIT)
         for (size_t i = 0; i < f->bytes; i++)
@@ -244,14 +258,14 @@ static void integer_sums_do_not_overflow(void **state) {
     (void)state;
     struct check_random r = {2};
     for (size_t i = 0; i < FORMAT_COUNT; i++)
-        for (unsigned k = 0; k < 8; k++) {
+        for (unsigned k = 0; k < 9; k++) {
             const struct format_case *f = &formats[i];
             unsigned block = matrix_activation_block(f->format, f->group_cols);
             if (block == 0)
                 continue;
             struct matmul_case c;
             size_t cols = f->elements < block ? block : f->elements;
-            make_case(&c, f, cols, k & 1 ? WEIGHTS_ONES : WEIGHTS_ZEROS, CHECK_PLAIN, &r);
+            make_case(&c, f, cols, k == 8 ? WEIGHTS_EXTREME : k & 1 ? WEIGHTS_ONES : WEIGHTS_ZEROS, CHECK_PLAIN, &r);
             for (size_t j = 0; j < TOKENS_MAX * cols; j++)
                 c.x[j] = k & 2 ? -3.0f : k & 4 ? (j & 1 ? 3.0f : -3.0f) : 3.0f;
             for (size_t t = 0; t < TOKENS_MAX; t++)

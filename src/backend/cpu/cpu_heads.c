@@ -83,17 +83,17 @@ static void run_plain(struct cpu_backend *cpu, struct heads_job *job) {
 
 /* ---- [heads * in][out] ---- */
 
-/* One head for rows [first, first + tokens) of the call. first_row: the head's first in the matrix. */
-static void transposed_head(const struct heads_job *job, const struct matrix *w, size_t first_row, size_t head, size_t first, size_t tokens,
+/* One head for rows [first, first + CPU_HEAD_TOKENS) of the call. w: the head's rows. */
+static void transposed_head(const struct heads_job *job, const struct matrix *w, size_t head, size_t first,
                             const struct cpu_worker *scratch) {
     const struct kernel_table *kernels = job->cpu->kernels;
     const struct op *op = job->op;
     const struct op_call *call = job->call;
-    size_t out_size = op->head_matmul.out_size;
+    size_t out_size = op->head_matmul.out_size, tokens = call->rows - first < CPU_HEAD_TOKENS ? call->rows - first : CPU_HEAD_TOKENS;
     float *row = scratch->head_lanes, *lanes = row + out_size; /* [tokens][SUM_LANES][out] */
     memset(lanes, 0, tokens * SUM_LANES * out_size * sizeof(float));
     for (size_t n = 0; n < op->head_matmul.in_size; n++) {
-        kernels->decode_row(w, first_row + n, row);
+        kernels->decode_row(w, n, row);
         const float *x = call->in[0] + first * call->in_width[0] + head * op->head_matmul.in_stride + n;
         for (size_t t = 0; t < tokens; t++)
             kernels->add_scaled(lanes + (t * SUM_LANES + n % SUM_LANES) * out_size, row, x[t * call->in_width[0]], out_size);
@@ -111,11 +111,11 @@ static void transposed_body(void *context, size_t begin, size_t end, unsigned wo
     size_t in_size = job->op->head_matmul.in_size, base = job->view->parts[0].first_row / in_size;
     for (size_t item = begin; item < end; item++) {
         size_t head = base + item / job->blocks, first = item % job->blocks * CPU_HEAD_TOKENS, p = 0;
-        size_t tokens = job->call->rows - first < CPU_HEAD_TOKENS ? job->call->rows - first : CPU_HEAD_TOKENS;
         while (head * in_size >= job->view->parts[p].first_row + job->view->parts[p].matrix.rows)
             p++;
         const struct matrix_part *part = &job->view->parts[p];
-        transposed_head(job, &part->matrix, head * in_size - part->first_row, head, first, tokens, &job->cpu->workers[worker]);
+        const struct matrix rows = matrix_rows(&part->matrix, head * in_size - part->first_row, in_size);
+        transposed_head(job, &rows, head, first, &job->cpu->workers[worker]);
     }
 }
 

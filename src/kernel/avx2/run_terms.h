@@ -1,5 +1,6 @@
 /*
- * run_terms: 256-bit pieces of matmul_split_body.inc that AVX2 and AVX-512 share: unpacking codes and scales, the float part of eight terms.
+ * run_terms: 256-bit pieces of matmul_split_body.inc that AVX2 and AVX-512 share: unpacking codes and scales, the float part of eight
+ * terms.
  */
 #pragma once
 
@@ -73,9 +74,15 @@ ALWAYS_INLINE __m256i sums_of_runs(const int16_t *sums, unsigned run) {
     return _mm256_permute4x64_epi64(_mm256_hadd_epi32(a, _mm256_permute4x64_epi64(b, 0xd8)), 0xd8);
 }
 
+/* sum -= zero point * sum of the activations, run by run. */
+ALWAYS_INLINE void take_off_zeros(int32_t sum[8], const int32_t zeros[8], const int16_t *q_sums, unsigned run) {
+    __m256i left = _mm256_sub_epi32(load_256(sum), _mm256_mullo_epi32(load_256(zeros), sums_of_runs(q_sums, run)));
+    _mm256_storeu_si256((__m256i *)(void *)sum, left);
+}
+
 /* Adds the terms of eight runs to their lanes; runs_per_scale: runs that share an activation scale, 1 or 4. */
-ALWAYS_INLINE void add_8_terms(float lane[8], const float d[8], const float m[8], const int32_t sum[8], const int16_t *q_sums, const float *scales,
-                               unsigned run, unsigned runs_per_scale, int offset, bool has_bias) {
+ALWAYS_INLINE void add_8_terms(float lane[8], const float d[8], const float m[8], const int32_t sum[8], const int16_t *q_sums,
+                               const float *scales, unsigned run, unsigned runs_per_scale, int offset, bool has_bias) {
     __m256 total = _mm256_loadu_ps(lane);
     __m256 scale = runs_per_scale == 1 ? _mm256_loadu_ps(scales) : _mm256_setr_m128(_mm_set1_ps(scales[0]), _mm_set1_ps(scales[1]));
     __m256i dots = load_256(sum), q_sum = offset || has_bias ? sums_of_runs(q_sums, run) : _mm256_setzero_si256();

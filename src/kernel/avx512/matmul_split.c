@@ -1,5 +1,6 @@
 /*
- * matmul_split: products of formats with scales in tensors of their own, and of NVFP4; see kernel/wide/matmul_split_body.inc.
+ * matmul_split: products of formats with scales in tensors of their own, and of NVFP4; see kernel/wide/matmul_split_body.inc
+ * and matmul_int_body.inc.
  */
 #include "kernel/avx512/avx512.h"
 #include "kernel/avx512/simd.h"
@@ -41,3 +42,4 @@ ALWAYS_INLINE void run_dots(const uint8_t *codes, const int8_t *q, unsigned run,
 
 #define LEVEL(name) avx512_##name
 #include "kernel/wide/matmul_split_body.inc"
+#include "kernel/wide/matmul_int_body.inc"

@@ -1,5 +1,5 @@
 /* Made by tools/pattern_additions.py from tokenizers 0.23.3 and PCRE2 10.42; do not edit. */
-#include "text/pattern_class.h"
+#include "text/pattern_escape.h"
 
 const struct pattern_addition pattern_additions[] = {
     {"Lu",

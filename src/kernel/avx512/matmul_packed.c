@@ -1,0 +1,13 @@
+/*
+ * matmul_packed: products of AWQ and GPTQ codes; see kernel/wide/matmul_packed_body.inc.
+ */
+#include "kernel/avx2/run_terms.h"
+#include "kernel/avx512/avx512.h"
+
+ALWAYS_INLINE __m256i dot_4(__m256i sum, __m256i codes, __m256i q, bool wide_codes) {
+    (void)wide_codes;
+    return _mm256_dpbusd_epi32(sum, codes, q);
+}
+
+#define LEVEL(name) avx512_##name
+#include "kernel/wide/matmul_packed_body.inc"
