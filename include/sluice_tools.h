@@ -26,6 +26,14 @@ SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_dump(const char *path, const
                                                          const char *out_path, sluice_error *error);
 /* One JSON object a line in and out, on a tokenizer (directory, tokenizer.json, .gguf). */
 SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_tokenize_jsonl(const char *path, FILE *in, FILE *out, sluice_error *error);
+/*
+ * One conversation, or one template with its variables, a line in; one prompt a line out. template_path: a Jinja file, or NULL: lines bring
+ * templates. tokenizer_path: NULL: no ids. clock: "2025-03-09T14:05:07", or NULL: local time.
+ */
+SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_render_jsonl(const char *template_path, const char *tokenizer_path, const char *clock,
+                                                                 FILE *in, FILE *out, sluice_error *error);
+/* One raw reply a line in, one message a line out. */
+SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_parse_reply_jsonl(FILE *in, FILE *out, sluice_error *error);
 /* Ids of a text, or text of ids, with a tokenizer alone. Freed with sluice_free. */
 SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_tokenize(const char *path, const char *text, size_t size_bytes, unsigned flags,
                                                              uint32_t **ids, size_t *count, sluice_error *error);

@@ -30,7 +30,7 @@ def flags_by_folder(build):
 
 def check(header, flags):
     compiler, kept, directory = flags
-    command = compiler + kept + ["-Werror", "-Wno-unused-function", "-fsyntax-only", "-x", "c", "-"]
+    command = compiler + kept + ["-Werror", "-Wno-unused-function", "-O1", "-fsyntax-only", "-x", "c", "-"]
     done = subprocess.run(command, cwd=directory, input=f'#include "{header}"\ntypedef int not_empty;\n', text=True, capture_output=True)
     return header, done.returncode, done.stderr
 

@@ -3,8 +3,8 @@
 
   make_quantised_models.py OUT [NAME ...]
 
-Each is a llama or qwen3_moe with random weights. A packing is written from its definition (FORMATS below), read back by the decoder beside it,
-and the network is computed in float64 from the decoded weights: OUT/NAME/{config.json, model.safetensors, expected.safetensors}. Needs
+Each is a llama or qwen3_moe with random weights. A packing is written from its definition (FORMATS below), read back by the decoder beside
+it, and the network is computed in float64 from the decoded weights: OUT/NAME/{config.json, model.safetensors, expected.safetensors}. Needs
 numpy alone. The expected file holds input_ids [40], logits [40][vocab], greedy_ids [16] and greedy_margins.
 """
 import json, os, struct, sys
@@ -161,41 +161,53 @@ def gptq(bits, group, symmetric, zero_offset):
         if zero_offset:  # what is stored is one less, and cannot be less than 0
             zero = np.maximum(zero, 1)
             decoded = ((codes.astype(int) - zero[..., None]) * scale.astype(np.float64)[..., None]).reshape(w.shape)
+        order = (np.arange(w.shape[1]) // (group or w.shape[1])).astype(np.int32)
         return {".qweight": words(codes.reshape(w.shape).T, bits, 0), ".qzeros": words((zero - zero_offset).T, bits, 1),
-                ".scales": np.ascontiguousarray(scale.T), ".g_idx": (np.arange(w.shape[1]) // (group or w.shape[1])).astype(np.int32)}, decoded
+                ".scales": np.ascontiguousarray(scale.T), ".g_idx": order}, decoded
     return encode
 
-def ct_config(weights, form): return {"quant_method": "compressed-tensors", "format": form, "config_groups": {"group_0": {"weights": weights, "targets": ["Linear"]}}}
+def ct(form, **weights):
+    return {"quant_method": "compressed-tensors", "format": form, "config_groups": {"group_0": {"weights": weights, "targets": ["Linear"]}}}
+
+def fp8_config(method="fp8", **more): return dict(quant_method=method, **more)
+
+def gptq_config(bits, group, symmetric, **more):
+    return dict(quant_method="gptq", bits=bits, group_size=group, desc_act=False, sym=symmetric, **more)
+
+AWQ_CONFIG = {"quant_method": "awq", "bits": 4, "group_size": 32, "zero_point": True, "version": "gemm"}
+INT4 = dict(num_bits=4, type="int", group_size=32)
+BLOCKS = dict(weight_block_size=[16, 16])
 
 FORMATS = {  # name -> (network, encoder, quantization_config)
-    "llama-fp8-tensor": ("llama", float8("F8_E4M3", "tensor"), {"quant_method": "fp8", "activation_scheme": "static"}),
-    "llama-fp8-row": ("llama", float8("F8_E4M3", "row"), {"quant_method": "fbgemm_fp8"}),
-    "llama-fp8-e5m2": ("llama", float8("F8_E5M2", "block", ".weight_scale_inv"), {"quant_method": "fp8", "fmt": "e5m2", "weight_block_size": [16, 16]}),
-    "llama-fp8-e5m2-tensor": ("llama", float8("F8_E5M2", "tensor"), {"quant_method": "fp8", "fmt": "e5m2"}),
-    "llama-fp8-ct-block": ("llama", float8("F8_E4M3", "block"), ct_config({"num_bits": 8, "type": "float", "strategy": "block", "block_structure": [16, 16]}, "float-quantized")),
-    "llama-ct-int4": ("llama", compressed(4, 32, True), ct_config({"num_bits": 4, "type": "int", "group_size": 32, "symmetric": True}, "pack-quantized")),
-    "llama-ct-int4-rows": ("llama", compressed(4, None, True), ct_config({"num_bits": 4, "type": "int", "strategy": "channel", "symmetric": True}, "pack-quantized")),
-    "llama-ct-int4-asym": ("llama", compressed(4, 32, False), ct_config({"num_bits": 4, "type": "int", "group_size": 32, "symmetric": False}, "pack-quantized")),
-    "llama-ct-w8": ("llama", compressed(8, 32, True), ct_config({"num_bits": 8, "type": "int", "group_size": 32, "symmetric": True}, "pack-quantized")),
-    "llama-ct-int8": ("llama", int8_rows, ct_config({"num_bits": 8, "type": "int", "strategy": "channel", "symmetric": True}, "int-quantized")),
-    "llama-ct-nvfp4": ("llama", nvfp4("compressed-tensors"), ct_config({"num_bits": 4, "type": "float", "group_size": 16}, "nvfp4-pack-quantized")),
+    "llama-fp8-tensor": ("llama", float8("F8_E4M3", "tensor"), fp8_config(activation_scheme="static")),
+    "llama-fp8-row": ("llama", float8("F8_E4M3", "row"), fp8_config("fbgemm_fp8")),
+    "llama-fp8-e5m2": ("llama", float8("F8_E5M2", "block", ".weight_scale_inv"), fp8_config(fmt="e5m2", **BLOCKS)),
+    "llama-fp8-e5m2-tensor": ("llama", float8("F8_E5M2", "tensor"), fp8_config(fmt="e5m2")),
+    "llama-fp8-ct-block": ("llama", float8("F8_E4M3", "block"), ct("float-quantized", num_bits=8, type="float", block_structure=[16, 16])),
+    "llama-ct-int4": ("llama", compressed(4, 32, True), ct("pack-quantized", symmetric=True, **INT4)),
+    "llama-ct-int4-rows": ("llama", compressed(4, None, True), ct("pack-quantized", num_bits=4, type="int", strategy="channel")),
+    "llama-ct-int4-asym": ("llama", compressed(4, 32, False), ct("pack-quantized", symmetric=False, **INT4)),
+    "llama-ct-w8": ("llama", compressed(8, 32, True), ct("pack-quantized", num_bits=8, type="int", group_size=32, symmetric=True)),
+    "llama-ct-int8": ("llama", int8_rows, ct("int-quantized", num_bits=8, type="int", strategy="channel", symmetric=True)),
+    "llama-ct-nvfp4": ("llama", nvfp4("compressed-tensors"), ct("nvfp4-pack-quantized", num_bits=4, type="float", group_size=16)),
     "llama-modelopt-nvfp4": ("llama", nvfp4("modelopt"), {"quant_method": "modelopt", "quant_algo": "NVFP4"}),
-    "llama-awq": ("llama", awq(32), {"quant_method": "awq", "bits": 4, "group_size": 32, "zero_point": True, "version": "gemm"}),
-    "llama-gptq": ("llama", gptq(4, 32, True, 1), {"quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": False, "sym": True}),
-    "llama-gptq-asym8": ("llama", gptq(8, 32, False, 1), {"quant_method": "gptq", "bits": 8, "group_size": 32, "desc_act": False, "sym": False}),
-    "llama-gptq-v2": ("llama", gptq(4, None, False, 0), {"quant_method": "gptq", "bits": 4, "group_size": -1, "desc_act": False, "sym": False, "checkpoint_format": "gptq_v2"}),
-    "qwen3_moe-fp8-tensor": ("qwen3_moe", float8("F8_E4M3", "tensor"), {"quant_method": "fp8", "activation_scheme": "dynamic"}),
-    "qwen3_moe-ct-int4-asym": ("qwen3_moe", compressed(4, 32, False), ct_config({"num_bits": 4, "type": "int", "group_size": 32, "symmetric": False}, "pack-quantized")),
-    "qwen3_moe-awq": ("qwen3_moe", awq(32), {"quant_method": "awq", "bits": 4, "group_size": 32, "zero_point": True, "version": "gemm"}),
-    "qwen3_moe-gptq": ("qwen3_moe", gptq(4, 32, True, 1), {"quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": False, "sym": True}),
+    "llama-awq": ("llama", awq(32), AWQ_CONFIG),
+    "llama-gptq": ("llama", gptq(4, 32, True, 1), gptq_config(4, 32, True)),
+    "llama-gptq-asym8": ("llama", gptq(8, 32, False, 1), gptq_config(8, 32, False)),
+    "llama-gptq-v2": ("llama", gptq(4, None, False, 0), gptq_config(4, -1, False, checkpoint_format="gptq_v2")),
+    "qwen3_moe-fp8-tensor": ("qwen3_moe", float8("F8_E4M3", "tensor"), fp8_config(activation_scheme="dynamic")),
+    "qwen3_moe-ct-int4-asym": ("qwen3_moe", compressed(4, 32, False), ct("pack-quantized", symmetric=False, **INT4)),
+    "qwen3_moe-awq": ("qwen3_moe", awq(32), AWQ_CONFIG),
+    "qwen3_moe-gptq": ("qwen3_moe", gptq(4, 32, True, 1), gptq_config(4, 32, True)),
 }
 
 # ---- the networks ----
 
 def config_of(network):
-    c = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": HIDDEN, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS,
-         "num_key_value_heads": KV_HEADS, "head_dim": HEAD, "intermediate_size": FFN, "vocab_size": VOCAB, "rms_norm_eps": EPSILON, "rope_theta": THETA,
-         "max_position_embeddings": 256, "hidden_act": "silu", "tie_word_embeddings": False, "torch_dtype": "bfloat16", "bos_token_id": 1, "eos_token_id": 2}
+    c = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": HIDDEN, "num_hidden_layers": LAYERS,
+         "num_attention_heads": HEADS, "num_key_value_heads": KV_HEADS, "head_dim": HEAD, "intermediate_size": FFN, "vocab_size": VOCAB,
+         "rms_norm_eps": EPSILON, "rope_theta": THETA, "max_position_embeddings": 256, "hidden_act": "silu", "tie_word_embeddings": False,
+         "torch_dtype": "bfloat16", "bos_token_id": 1, "eos_token_id": 2}
     if network == "qwen3_moe":
         c.update(architectures=["Qwen3MoeForCausalLM"], model_type="qwen3_moe", num_experts=EXPERTS, num_experts_per_tok=TOP_K,
                  moe_intermediate_size=EXPERT_FFN, norm_topk_prob=True, decoder_sparse_step=1, mlp_only_layers=[])
@@ -207,8 +219,9 @@ def shapes_of(network):
     yield "lm_head", VOCAB, HIDDEN, False
     for l in range(LAYERS):
         p = "model.layers.%d." % l
-        for n, rows, cols in (("q_proj", HEADS * HEAD, HIDDEN), ("k_proj", KV_HEADS * HEAD, HIDDEN), ("v_proj", KV_HEADS * HEAD, HIDDEN), ("o_proj", HIDDEN, HEADS * HEAD)):
-            yield p + "self_attn." + n, rows, cols, True
+        for n, rows in (("q_proj", HEADS * HEAD), ("k_proj", KV_HEADS * HEAD), ("v_proj", KV_HEADS * HEAD)):
+            yield p + "self_attn." + n, rows, HIDDEN, True
+        yield p + "self_attn.o_proj", HIDDEN, HEADS * HEAD, True
         if network == "qwen3_moe": yield p + "mlp.gate", EXPERTS, HIDDEN, False
         for e in range(EXPERTS) if network == "qwen3_moe" else [None]:
             width, at = (FFN, "mlp.") if e is None else (EXPERT_FFN, "mlp.experts.%d." % e)

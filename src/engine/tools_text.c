@@ -4,6 +4,8 @@
 #include "base/memory.h"
 #include "engine/engine_internal.h"
 #include "sluice_tools.h"
+#include "text/parse_reply_jsonl.h"
+#include "text/render_jsonl.h"
 #include "text/tokenize_jsonl.h"
 
 sluice_status sluice_tool_tokenize_jsonl(const char *path, FILE *in, FILE *out, sluice_error *error) {
@@ -14,6 +16,33 @@ sluice_status sluice_tool_tokenize_jsonl(const char *path, FILE *in, FILE *out, 
         status = tokenize_jsonl(tokenizer, in, out, &err);
     tokenizer_close(tokenizer);
     return engine_report(status, &err, error);
+}
+
+sluice_status sluice_tool_render_jsonl(const char *template_path, const char *tokenizer_path, const char *clock, FILE *in, FILE *out,
+                                       sluice_error *error) {
+    struct error err = {0};
+    struct chat_template *chat = NULL;
+    struct tokenizer *tokenizer = NULL;
+    struct tm time;
+    enum status status = STATUS_OK;
+    if (template_path)
+        status = chat_template_open_file(template_path, &chat, &err);
+    if (status == STATUS_OK && tokenizer_path)
+        status = tokenizer_open_path(tokenizer_path, &tokenizer, &err);
+    if (status == STATUS_OK && clock)
+        status = chat_clock_parse(clock, &time, &err);
+    if (status == STATUS_OK) {
+        const struct render_jsonl_options options = {.chat = chat, .tokenizer = tokenizer, .clock = clock ? &time : NULL};
+        status = render_jsonl(&options, in, out, &err);
+    }
+    chat_template_close(chat);
+    tokenizer_close(tokenizer);
+    return engine_report(status, &err, error);
+}
+
+sluice_status sluice_tool_parse_reply_jsonl(FILE *in, FILE *out, sluice_error *error) {
+    struct error err = {0};
+    return engine_report(parse_reply_jsonl(in, out, &err), &err, error);
 }
 
 sluice_status sluice_tool_tokenize(const char *path, const char *text, size_t size_bytes, unsigned flags, uint32_t **ids, size_t *count,

@@ -147,7 +147,8 @@ struct kernel_table {
     void (*quantize)(const float *x, size_t cols, unsigned block, uint8_t *row);
     /* Products by format; NULL: the format has no product yet. */
     void (*matmul[MATRIX_FORMAT_COUNT])(const struct matmul_args *args);
-    /* Products with a matrix whose columns lie side by side (col_bytes > 0), F32, F16 and BF16; the same bits as from one that does not. */
+    /* Products with a matrix whose columns lie side by side (col_bytes > 0), F32, F16 and BF16; the same bits as from one that does not.
+     * Scaled fp8: weights are decoded to f32 first. */
     void (*matmul_columns)(const struct matmul_args *args);
     /* The oracle: weights decoded to f32, f32 activations, 16-lane order; any decodable format. scratch: w->cols floats. */
     void (*matmul_f32)(const struct matmul_args *args, float *scratch);

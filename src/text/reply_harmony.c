@@ -8,6 +8,7 @@
 #include "text/reply_engine.h"
 
 #define HEADER_BYTES_MAX 1024
+#define MARK_BYTES_MAX 16
 
 static struct text from(struct text text, size_t at) { return (struct text){text.data + at, text.size_bytes - at}; }
 
@@ -91,9 +92,10 @@ static enum status step_header(struct reply_parser *p, bool last, bool *again, s
     return last && p->held.size_bytes > 0 ? as_text(p, again, out, err) : STATUS_OK;
 }
 
-/* Where the body ends, and the size of the mark there (0: none yet, `end` is what cannot belong to one). */
-static size_t body_end(struct text held, bool last, size_t *mark_bytes) {
+/* Where the body ends, and the size of the mark there (0: none yet, `end` is what cannot belong to one). Searches from `begin` on. */
+static size_t body_end(struct text all, size_t begin, bool last, size_t *mark_bytes) {
     static const char *const marks[] = {"<|end|>", "<|call|>", "<|return|>", "<|start|>"};
+    struct text held = from(all, begin);
     size_t end = held.size_bytes;
     *mark_bytes = 0;
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
@@ -104,7 +106,7 @@ static size_t body_end(struct text held, bool last, size_t *mark_bytes) {
         end = at;
         *mark_bytes = found != SIZE_MAX ? strlen(marks[i]) : 0;
     }
-    return end;
+    return begin + end;
 }
 
 /* Text of a part goes to content or reasoning; parts of one kind are set off by a newline. */
@@ -119,9 +121,11 @@ static enum status move_body(struct reply_parser *p, size_t size_bytes, struct r
 }
 
 static enum status step_body(struct reply_parser *p, bool last, bool *again, struct reply_output *out, struct error *err) {
-    size_t mark_bytes, end = body_end(reply_held(p), last, &mark_bytes);
+    size_t seen = p->tried_bytes > MARK_BYTES_MAX ? p->tried_bytes - MARK_BYTES_MAX : 0; /* of a call that is held back */
+    size_t mark_bytes, end = body_end(reply_held(p), seen, last, &mark_bytes);
     bool over = mark_bytes > 0 || last;
     if (p->body == BODY_CALL) {
+        p->tried_bytes = p->held.size_bytes;
         if (!over)
             return STATUS_OK;
         if (!read_body((struct text){reply_held(p).data, end}, byte_buffer_text(&p->recipient), &out->calls))
@@ -154,8 +158,9 @@ enum status reply_step_harmony(struct reply_parser *p, bool last, bool *again, s
 
 /* A name and a newline at the start of text: its bytes, 0 when it is none, SIZE_MAX when it may become one. */
 static size_t recipient_line(struct text text, bool last) {
-    const char *newline = memchr(text.data, '\n', text.size_bytes);
-    struct text name = {text.data, newline ? (size_t)(newline - text.data) : text.size_bytes};
+    size_t size = text.size_bytes < HEADER_BYTES_MAX ? text.size_bytes : HEADER_BYTES_MAX; /* longer than any name */
+    const char *newline = memchr(text.data, '\n', size);
+    struct text name = {text.data, newline ? (size_t)(newline - text.data) : size};
     if (!newline && !last && (name.size_bytes == 0 || reply_is_name(name)))
         return SIZE_MAX;
     return newline && reply_is_name(name) ? name.size_bytes + 1 : 0;

@@ -21,6 +21,8 @@ static const struct subject {
 } subjects[] = {
     {"models/qwen3_moe", 70},
     {"models/gemma3", 70},
+    {"models/qwen3_next", 70},
+    {"models/lfm2_moe.gguf", 70},
     {"models/llama-tied-bias.gguf", 70},
     {"models/deepseek_v3.gguf", 70},
     {"models/glm_moe_dsa-shared", 70},

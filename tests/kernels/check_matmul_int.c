@@ -9,8 +9,8 @@
 
 #include "check.h"
 
-#define OUT 40
-#define TOKENS 3
+#define OUT 152 /* two tiles of 64 and three words of 8 */
+#define TOKENS 7
 
 struct logical { /* [OUT][cols] codes, [OUT][groups] zero points and scales */
     size_t cols, groups;
@@ -145,7 +145,7 @@ static void check_decode(const struct matrix *w, const struct logical *l) {
 /* Rows of the whole product again from matrices that are row ranges. */
 static void check_ranges(const struct kernel_table *level, const struct matrix *w, const struct activations *a, const float *whole) {
     for (size_t first = 0; first < OUT; first += 3)
-        for (size_t count = 1; first + count <= OUT; count += 7) {
+        for (size_t count = 1; first + count <= OUT; count += 37) {
             float part[TOKENS * OUT];
             struct matrix middle = matrix_rows(w, first / 2, OUT - first / 2), rows = matrix_rows(&middle, first - first / 2, count);
             product(level, &rows, a, part, OUT);

@@ -172,9 +172,24 @@ static void a_gguf_names_its_special_tokens(void **state) {
     tokenizer_close(tokenizer);
 }
 
+static void write_file(const char *folder, const char *name, const char *text) {
+    char path[4096];
+    (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void remove_file(const char *folder, const char *name) {
+    char path[4096];
+    (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+    assert_int_equal(unlink(path), 0);
+}
+
 static void a_folder_is_opened_by_what_it_holds(void **state) {
     (void)state;
-    char folder[] = "/tmp/sluice-test-tokenizer-XXXXXX", path[4096];
+    char folder[] = "/tmp/sluice-test-tokenizer-XXXXXX";
     struct error err;
     struct tokenizer *tokenizer;
     uint32_t id;
@@ -183,20 +198,17 @@ static void a_folder_is_opened_by_what_it_holds(void **state) {
     assert_true(tokenizer_open_path(folder, &tokenizer, &err) != STATUS_OK);
     assert_null(tokenizer);
     char *document = fixture_document(cases, "added_plain");
-    FILE *file = fopen(strcat(strcpy(path, folder), "/tokenizer.json"), "w");
-    assert_true(file && fputs(document, file) >= 0 && fclose(file) == 0);
-    file = fopen(strcat(strcpy(path, folder), "/tokenizer_config.json"), "w");
-    assert_true(file && fputs("{\"model_max_length\": 1000000000000000019884624838656, \"bos_token\": {\"content\": \"<|im_start|>\"}, "
-                              "\"eos_token\": \"<|im_end|>\", \"pad_token\": null}",
-                              file) >= 0);
-    assert_int_equal(fclose(file), 0);
+    write_file(folder, "tokenizer.json", document);
+    write_file(folder, "tokenizer_config.json",
+               "{\"model_max_length\": 1000000000000000019884624838656, \"bos_token\": {\"content\": \"<|im_start|>\"}, "
+               "\"eos_token\": \"<|im_end|>\", \"pad_token\": null}");
     ASSERT_OK(tokenizer_open_path(folder, &tokenizer, &err), err);
     assert_true(tokenizer_bos(tokenizer, &id) && id == find_token(tokenizer, "<|im_start|>"));
     assert_true(tokenizer_end_ids(tokenizer, &count)[0] == find_token(tokenizer, "<|im_end|>") && count == 1);
     tokenizer_close(tokenizer);
-    (void)unlink(path);
-    (void)unlink(strcat(strcpy(path, folder), "/tokenizer.json"));
-    (void)rmdir(folder);
+    remove_file(folder, "tokenizer.json");
+    remove_file(folder, "tokenizer_config.json");
+    assert_int_equal(rmdir(folder), 0);
     memory_free(document);
 }
 
@@ -281,7 +293,7 @@ static double encode_seconds(const struct tokenizer *tokenizer, const char *piec
     return (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
 }
 
-/* Eight times the text may cost up to 24 times (caches); a quadratic method would cost 64. */
+/* Eight times the text may cost up to 40 times (caches, sanitizers); a quadratic method would cost 64. */
 static void A7_time_grows_with_the_text(void **state) {
     (void)state;
     static const char *const names[] = {"qwen2", "deepseek_v3", "spm_prepend", "spm_always", "unigram"};
@@ -290,7 +302,7 @@ static void A7_time_grows_with_the_text(void **state) {
         struct tokenizer *tokenizer = fixture_open(cases, names[n]);
         for (size_t p = 0; p < sizeof(pieces) / sizeof(pieces[0]); p++) {
             double small = encode_seconds(tokenizer, pieces[p], 65536), large = encode_seconds(tokenizer, pieces[p], 524288);
-            if (large > 0.1 && large > 24 * small)
+            if (large > 0.25 && large > 40 * small)
                 fail_msg("%s: 64 KiB of '%s' take %.3f s, 512 KiB %.3f s", names[n], pieces[p], small, large);
         }
         tokenizer_close(tokenizer);
@@ -422,6 +434,8 @@ static void every_failed_allocation_is_an_error(void **state) {
             if (status == STATUS_OK)
                 status = tokenizer_encode(tokenizer, TEXT("Hello foo<mask> w\xC3\xB6rld 12"), TOKENIZE_ADD_SPECIAL, NULL, &ids, &err);
             memory_fail_after(0);
+            if (status != STATUS_OK)
+                assert_int_equal(status, STATUS_NO_MEMORY);
             done = status == STATUS_OK && nth > 400;
             token_list_deinit(&ids);
             tokenizer_close(tokenizer);

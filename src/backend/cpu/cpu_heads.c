@@ -2,8 +2,8 @@
  * cpu_heads: products with a matrix for each head, and copies of pieces of heads.
  *
  * A plain weight [heads * out][in] is taken as cpu_matmul takes one, with every head's piece of the input as a row of its own. A transposed
- * one [heads * in][out] is never turned around: its rows are decoded one after the other and added, times their input, to 16 lanes of
- * outputs; that is the sum of a decoded and transposed matrix, bit for bit.
+ * one [heads * in][out] is never turned around: formats with single numbers are read by columns; of others rows are decoded one after the
+ * other and added, times their input, to 16 lanes of outputs. Both are the sum of a decoded and transposed matrix, bit for bit.
  */
 #include <string.h>
 
@@ -12,6 +12,7 @@
 
 #define CHUNK_BYTES (32u << 10) /* as in cpu_matmul.c */
 #define SUM_LANES 16
+#define COLUMNS_TOGETHER 128 /* outputs of a transposed head that a thread takes at a time */
 
 struct heads_job {
     const struct cpu_backend *cpu;
@@ -20,7 +21,7 @@ struct heads_job {
     const struct weight_view *view;
     const uint8_t *x; /* plain: prepared pieces, [rows][heads] */
     size_t x_row_bytes, piece_bytes;
-    size_t blocks; /* transposed: of CPU_HEAD_TOKENS rows of the call */
+    size_t blocks; /* transposed: of CPU_HEAD_TOKENS rows of the call, or of COLUMNS_TOGETHER outputs */
 };
 
 /* ---- [heads * out][in] ---- */
@@ -119,10 +120,54 @@ static void transposed_body(void *context, size_t begin, size_t end, unsigned wo
     }
 }
 
+/* Formats that have a product with columns. */
+static bool has_columns(const struct matrix *w) {
+    return w->format == DTYPE_F32 || w->format == DTYPE_F16 || w->format == DTYPE_BF16 || w->format == MATRIX_F8_BLOCK ||
+           w->format == MATRIX_F8_E5M2_BLOCK;
+}
+
+/* A head's [in][out] as [out][in] that lies transposed. */
+static struct matrix turn(const struct matrix *w, size_t first_row, size_t in_size) {
+    struct matrix head = matrix_rows(w, first_row, in_size);
+    head.rows = w->cols;
+    head.cols = in_size;
+    head.col_bytes = w->row_bytes;
+    head.row_bytes = w->row_bytes / w->cols;
+    return head;
+}
+
+static void columns_body(void *context, size_t begin, size_t end, unsigned worker) {
+    const struct heads_job *job = context;
+    const struct op *op = job->op;
+    size_t in_size = op->head_matmul.in_size, out_size = op->head_matmul.out_size, base = job->view->parts[0].first_row / in_size;
+    (void)worker;
+    for (size_t item = begin; item < end; item++) {
+        size_t head = base + item / job->blocks, first = item % job->blocks * COLUMNS_TOGETHER, p = 0;
+        while (head * in_size >= job->view->parts[p].first_row + job->view->parts[p].matrix.rows)
+            p++;
+        const struct matrix_part *part = &job->view->parts[p];
+        const struct matrix w = turn(&part->matrix, head * in_size - part->first_row, in_size);
+        struct matmul_args args = {.w = &w,
+                                   .row_begin = first,
+                                   .row_end = out_size - first < COLUMNS_TOGETHER ? out_size : first + COLUMNS_TOGETHER,
+                                   .x = (const uint8_t *)(job->call->in[0] + head * op->head_matmul.in_stride),
+                                   .x_row_bytes = job->call->in_width[0] * sizeof(float),
+                                   .tokens = job->call->rows,
+                                   .y = job->call->out[0] + head * op->head_matmul.out_stride,
+                                   .y_stride = job->call->out_width[0]};
+        job->cpu->kernels->matmul_columns(&args);
+    }
+}
+
 static void run_transposed(struct cpu_backend *cpu, struct heads_job *job) {
     size_t rows = 0;
     for (size_t p = 0; p < job->view->part_count; p++)
         rows += job->view->parts[p].matrix.rows;
+    if (has_columns(&job->view->parts[0].matrix)) {
+        job->blocks = (job->op->head_matmul.out_size + COLUMNS_TOGETHER - 1) / COLUMNS_TOGETHER;
+        thread_pool_run(cpu->pool, rows / job->op->head_matmul.in_size * job->blocks, 1, columns_body, job);
+        return;
+    }
     job->blocks = (job->call->rows + CPU_HEAD_TOKENS - 1) / CPU_HEAD_TOKENS;
     thread_pool_run(cpu->pool, rows / job->op->head_matmul.in_size * job->blocks, 1, transposed_body, job);
 }

@@ -10,6 +10,7 @@
 #include "base/thread_pool.h"
 #include "kernel/kernel.h"
 
+#define CPU_PACKED_CHUNK 128 /* outputs that a thread takes at a time of what is packed by columns: whole cache lines of every input */
 #define CPU_DOWN_ROWS 64 /* rows of a down product that a thread computes before it adds them */
 #define CPU_HEAD_TOKENS 8 /* rows of a call for which a transposed head is decoded once */
 

@@ -98,6 +98,8 @@ static void run_segments(struct cpu_backend *cpu, struct matmul_job *job) {
     chunk = chunk < 4 ? 4 : chunk;
     size_t share = job->items / (4 * (size_t)thread_pool_size(cpu->pool)); /* a few chunks for each thread at least */
     chunk = chunk > share && share >= 4 ? share : chunk;
+    if (matrix_is_packed_by_columns(job->segments[0].part.matrix.format))
+        chunk = CPU_PACKED_CHUNK;
     thread_pool_run(cpu->pool, job->items, chunk, matmul_body, job);
     job->segment_count = job->items = 0;
 }

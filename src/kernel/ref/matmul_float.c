@@ -79,8 +79,30 @@ void ref_matmul_mxfp8_split(const struct matmul_args *args) {
     matmul_scaled(args, element_e4m3, 32);
 }
 
+/* Scaled fp8, stored transposed: decoded, then as other floats. */
+static void matmul_scaled_columns(const struct matmul_args *args, element_fn *element) {
+    const struct matrix *w = args->w;
+    CHECK(w->scales && w->group_cols > 0 && w->row_bytes == 1);
+    for (size_t t = 0; t < args->tokens; t++) {
+        const float *x = activations_of(args, t);
+        for (size_t r = args->row_begin; r < args->row_end; r++) {
+            float lane[16] = {0};
+            for (size_t i = 0; i < w->cols; i++) {
+                const uint8_t *scales = w->scales + matrix_scale_row(w, i) * w->scales_row_bytes;
+                float weight = element(w->data + i * w->col_bytes, r) * scale_read(w->scale_dtype, scales, r / w->group_cols);
+                lane[i % 16] = fmaf(weight, x[i], lane[i % 16]);
+            }
+            args->y[t * args->y_stride + r] = lanes_tree(lane, 16) * w->tensor_scale;
+        }
+    }
+}
+
 void ref_matmul_columns(const struct matmul_args *args) {
     const struct matrix *w = args->w;
+    if (w->format == MATRIX_F8_BLOCK || w->format == MATRIX_F8_E5M2_BLOCK) {
+        matmul_scaled_columns(args, w->format == MATRIX_F8_BLOCK ? element_e4m3 : element_e5m2);
+        return;
+    }
     element_fn *element = w->format == DTYPE_F32 ? element_f32 : w->format == DTYPE_F16 ? element_f16 : element_bf16;
     CHECK(w->col_bytes > 0 && (w->format == DTYPE_F32 || w->format == DTYPE_F16 || w->format == DTYPE_BF16));
     for (size_t t = 0; t < args->tokens; t++) {
