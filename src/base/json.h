@@ -20,7 +20,8 @@ MUST_CHECK enum status json_parse(struct text text, const char *source, size_t l
  */
 MUST_CHECK enum status json_read_file(const char *path, size_t limit_bytes, json_t **out, struct error *err);
 /*
- * json_loadb without its faults: where the heap gives nothing, jansson 2.14 forgets bytes of a token and then reads past the others. On failure
+ * json_loadb without its faults: where the heap gives nothing, jansson 2.14 forgets bytes of a token and then reads past
+ * the others. On failure
  * *out is NULL and *problem says what is wrong with the text (STATUS_CORRUPT), or it is STATUS_NO_MEMORY. Depth is the caller's care.
  */
 MUST_CHECK enum status json_load_text(struct text text, size_t jansson_flags, json_t **out, json_error_t *problem);

@@ -11,4 +11,5 @@
 
 #include "base/status.h"
 
+/* Runs until in ends. */
 MUST_CHECK enum status parse_reply_jsonl(FILE *in, FILE *out, struct error *err);

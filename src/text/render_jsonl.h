@@ -20,4 +20,5 @@ struct render_jsonl_options {
     const struct tm *clock;            /* NULL: local time */
 };
 
+/* Runs until in ends. */
 MUST_CHECK enum status render_jsonl(const struct render_jsonl_options *options, FILE *in, FILE *out, struct error *err);

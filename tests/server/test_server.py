@@ -106,14 +106,16 @@ def completions(server):
     body = {"prompt": "The old house", "max_tokens": 10, "temperature": 0}
     status, text, _ = server.ask("POST", "/v1/completions", body)
     whole = json.loads(text)["choices"][0]["text"]
-    program = subprocess.run([PROGRAM, "generate", MODEL, "--prompt", "The old house", "-n", "10", "--temp", "0", "-q"], capture_output=True, text=True)
+    program = subprocess.run([PROGRAM, "generate", MODEL, "--prompt", "The old house", "-n", "10", "--temp", "0", "-q"],
+                             capture_output=True, text=True)
     check("completion equals generate", status == 200 and program.stdout == whole + "\n", (whole, program.stdout))
     stop = whole[8:14]
     cut = json.loads(server.ask("POST", "/v1/completions", {**body, "stop": [stop]})[1])["choices"][0]
     check("C4 stop string over tokens", cut["text"] == whole[:whole.index(stop)] and cut["finish_reason"] == "stop", (whole, stop, cut))
     streamed = events(server.ask("POST", "/v1/completions", {**body, "stop": [stop], "stream": True})[1])[:-1]
     check("C4 stop string in a stream", "".join(json.loads(e)["choices"][0]["text"] for e in streamed) == cut["text"], streamed)
-    counts = [json.loads(server.ask("POST", "/v1/completions", {**body, "max_tokens": n})[1])["usage"]["completion_tokens"] for n in (1, 2, 3)]
+    counts = [json.loads(server.ask("POST", "/v1/completions", {**body, "max_tokens": n})[1])["usage"]["completion_tokens"]
+              for n in (1, 2, 3)]
     check("C6 max_tokens exactly", counts == [1, 2, 3], counts)
     legacy = json.loads(server.ask("POST", "/v1/completions", {**body, "logprobs": 2})[1])["choices"][0]["logprobs"]
     check("C8 completions' logprobs", len(legacy["tokens"]) == len(legacy["token_logprobs"]) == len(legacy["top_logprobs"]) == 10, legacy)
@@ -125,12 +127,14 @@ def refusals(server):
                        "messages object": {"messages": {}}, "no messages": {"messages": []}}.items():
         refused(server, f"C13 bad body: {name}", 400, body=body)
     for field, value in {"temperature": "hot", "top_k": -5, "n": 1000000, "top_p": 2, "min_p": 2,
-                         "max_tokens": 0, "stop": [""], "stream": "yes", "logprobs": 7, "n_keep": -1, "response_format": {"type": "wat"}}.items():
+                         "max_tokens": 0, "stop": [""], "stream": "yes", "logprobs": 7, "n_keep": -1,
+                         "response_format": {"type": "wat"}}.items():
         refused(server, f"C19 {field} = {value!r}"[:60], 400, body={**message, field: value}, parameter=field)
     refused(server, "C19 seed past 64 bits", 400, body={**message, "seed": 1 << 64})
     refused(server, "C6 negative max_tokens", 400, body={**message, "max_tokens": -1}, parameter="max_tokens")
     refused(server, "B6 invented role", 400, body={"messages": [{"role": "banana", "content": "x"}]})
-    refused(server, "C27 image part", 400, body={"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}]}]})
+    image = {"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}
+    refused(server, "C27 image part", 400, body={"messages": [{"role": "user", "content": [image]}]})
     refused(server, "C24 wrong model", 404, body={**message, "model": "does-not-exist"})
     refused(server, "unknown path", 404, path="/v1/nothing")
     refused(server, "wrong method", 405, path="/v1/models", body=message)
