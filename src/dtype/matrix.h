@@ -35,8 +35,8 @@ struct matrix {      /* [rows][cols], borrowed; may be any row range of a weight
     size_t rows, cols;
     const uint8_t *data;
     size_t row_bytes; /* from one row to the next */
-    /* transposed: from one element of a row to the next (F32, F16, BF16, scaled fp8 only); 0: side by side. Scales lie as stored: group_rows
-     * inputs and group_cols outputs share one, group_row_offset is input 0's place in its group. */
+    /* transposed: from one element of a row to the next (F32, F16, BF16, scaled fp8 only); 0: side by side. Scales lie as stored:
+     * group_rows inputs and group_cols outputs share one, group_row_offset is input 0's place in its group. */
     size_t col_bytes;
     /* companions; NULL and 0 for formats without */
     const uint8_t *scales, *biases;

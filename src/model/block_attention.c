@@ -297,8 +297,8 @@ static enum status emit_cache_and_scores(const struct layer_context *c, const st
 }
 
 /* The queries (part 0) or the output gates (1) of a product that holds both. */
-static enum status emit_part(const struct layer_context *c, const struct attention_shape *shape, uint32_t both, uint32_t part, uint32_t *out,
-                             struct error *err) {
+static enum status emit_part(const struct layer_context *c, const struct attention_shape *shape, uint32_t both, uint32_t part,
+                             uint32_t *out, struct error *err) {
     struct plan_step step = plan_step_of(OP_COPY_HEADS, (int32_t)c->layer);
     step.op.copy_heads.heads = shape->heads;
     step.op.copy_heads.size = step.op.copy_heads.out_stride = shape->head_dim;

@@ -1,5 +1,6 @@
 /*
- * layer_pattern: which layers have attention, a window, experts, a rotation: tensors, lists and periods of the file first, then the family's rule.
+ * layer_pattern: which layers have attention, a window, experts, a rotation: tensors, lists and periods of the file
+ * first, then the family's rule.
  */
 #pragma once
 

@@ -44,8 +44,8 @@ enum op_kind {
     OP_ROUTER,       /* in: l  out: r            r = [top_k ids as u32 bits][top_k weights]; constants: bias, scale per expert, or none */
     OP_EXPERTS,      /* in: x r out: y           weights gate, up, down (work list), constants their biases [experts][rows]; y is set */
     OP_MULTIPLY,     /* in: x  out: y            y *= x */
-    OP_SHORT_CONV,   /* in: x  out: y            each channel over the row and the positions before it; constant 0: [kernel][channels], oldest first,
-                        1: bias or none; `state` keeps the last kernel - 1 inputs */
+    OP_SHORT_CONV,   /* in: x  out: y            each channel over the row and the positions before it; constant 0: [kernel][channels],
+                        oldest first, 1: bias or none; `state` keeps the last kernel - 1 inputs */
     OP_DELTA_RULE,   /* in: x b a  out: y        x holds q, k, v of all heads; constant 0: decay rate of each head, 1: what is added to a */
     OP_SELECT_ROWS,  /* in: x  out: y            keeps the rows that want logits; later ops run on those only */
     OP_KIND_COUNT,

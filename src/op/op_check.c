@@ -86,7 +86,8 @@ static void check_short_conv(const struct op *op, const struct op_call *call) {
 }
 
 static void check_delta_rule(const struct op *op, const struct op_call *call) {
-    size_t keys = (size_t)op->delta_rule.key_heads * op->delta_rule.key_dim, values = (size_t)op->delta_rule.heads * op->delta_rule.value_dim;
+    size_t keys = (size_t)op->delta_rule.key_heads * op->delta_rule.key_dim;
+    size_t values = (size_t)op->delta_rule.heads * op->delta_rule.value_dim;
     CHECK(call->in[0] && call->in[1] && call->in[2] && call->out[0] && call->out[0] != call->in[0] && call->recurrent && call->row);
     CHECK(op->delta_rule.q_offset + keys <= call->in_width[0] && op->delta_rule.k_offset + keys <= call->in_width[0]);
     CHECK(op->delta_rule.v_offset + values <= call->in_width[0] && call->out_width[0] == values);

@@ -53,9 +53,11 @@ static ssize_t misbehave(int fd, void *data, size_t size_bytes, off_t offset) {
 }
 
 /* Under the name, pread or pread64, that the headers give it with the flags of this build, as the library's calls. */
-__attribute__((visibility("default"))) ssize_t pread(int fd, void *data, size_t size_bytes, off_t offset) {
+#pragma GCC visibility push(default)
+ssize_t pread(int fd, void *data, size_t size_bytes, off_t offset) {
     return misbehave(fd, data, size_bytes, offset);
 }
+#pragma GCC visibility pop
 
 struct fixture {
     struct io_folder folder;
