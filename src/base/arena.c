@@ -23,6 +23,7 @@ struct arena_chunk {
 struct arena {
     struct arena_chunk *chunks;
     size_t limit_bytes, used_bytes, next_chunk_bytes;
+    bool refused;
 };
 
 static size_t round_to_align(size_t size_bytes) { return (size_bytes + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1); }
@@ -61,8 +62,10 @@ void *arena_alloc(struct arena *arena, size_t size_bytes) {
     if (!chunk || chunk->size_bytes - chunk->used_bytes < need) {
         size_t size = need > arena->next_chunk_bytes ? need : arena->next_chunk_bytes;
         chunk = memory_alloc(sizeof *chunk + size);
-        if (!chunk)
+        if (!chunk) {
+            arena->refused = true;
             return NULL;
+        }
         chunk->size_bytes = size;
         chunk->next = arena->chunks;
         arena->chunks = chunk;
@@ -106,3 +109,5 @@ void arena_reset(struct arena *arena) {
 }
 
 size_t arena_used_bytes(const struct arena *arena) { return arena->used_bytes; }
+
+bool arena_was_refused(const struct arena *arena) { return arena->refused; }

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/status.h"
@@ -26,3 +27,5 @@ void *arena_grow(struct arena *arena, void *block, size_t old_bytes, size_t new_
 /* Frees all blocks; keeps one chunk for reuse. */
 void arena_reset(struct arena *arena);
 size_t arena_used_bytes(const struct arena *arena);
+/* Whether an allocation failed because the system had no memory, and not because of the limit. */
+bool arena_was_refused(const struct arena *arena);

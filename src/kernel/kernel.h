@@ -132,10 +132,12 @@ struct delta_rule_args { /* one row, one head: rows of its state, which is [rows
     const float *q, *k; /* [key_dim] */
     const float *v;     /* [rows] */
     size_t rows, key_dim;
-    float decay; /* multiplies the state first */
-    float beta;  /* how much of the difference between v and what the state holds for k is stored */
-    float scale; /* multiplies the output */
-    float *out;  /* [rows] */
+    float decay;         /* multiplies the state first, */
+    const float *decays; /* [key_dim], or NULL: instead of it, one for each element of a key */
+    float beta;          /* how much of the difference between v and what the state holds for k is stored; */
+    bool plain;          /* beta times v itself */
+    float scale;         /* multiplies what the state gives for q */
+    float *out;          /* [rows] */
 };
 
 /* ---- the table ---- */

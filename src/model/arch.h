@@ -38,6 +38,7 @@ struct arch_spec {
     enum norm_kind norm;
     enum norm_place norm_place;
     bool hf_norms_add_one; /* the files of the Hugging Face world store w - 1 (gemma); bind_norm_adds_one */
+    bool one_sublayer;     /* a layer is attention, a recurrence or a feed-forward behind one norm (nemotron_h) */
     bool parallel_blocks;  /* attention and feed-forward read the same norm; the sum of both is added to x (cohere) */
 
     bool q_norm, k_norm;                 /* required, before rope */
@@ -59,9 +60,11 @@ struct arch_spec {
     bool scale_window_rope;               /* a rope scaling holds in window layers too */
     bool rope_in_window_layers_only;      /* as soon as there are window layers, the full ones do not rotate (cohere2) */
     bool temperature_in_still_layers;     /* queries grow with the position only in layers that do not rotate, counted from 1 (llama 4) */
+    bool gguf_finetuned_is_rope;          /* GGUF: rope.scaling.finetuned false means that nothing rotates (granite) */
     uint32_t rope_free_period;            /* every n-th layer does not rotate unless the file lists which; 0: all rotate */
 
-    enum gate_kind gate; /* feed-forward and experts */
+    bool state_space_norm_optional; /* the norm after a state space's gate is there or not, as the files have it (falcon_h1) */
+    enum gate_kind gate;            /* feed-forward and experts */
     bool gateless;       /* down(act(up x)) */
     enum router_score router;            /* unless the file says */
     bool router_scales_input;            /* an expert reads x times its weight instead of being added with it; one a token (llama 4) */

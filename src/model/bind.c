@@ -365,7 +365,7 @@ bool bind_norm_adds_one(const struct binder *binder) {
     if (!binder->arch->hf_norms_add_one || catalogue_world(binder->catalogue) != CATALOGUE_HF)
         return false;
     for (uint32_t layer = 0; layer < binder->params->layers; layer++) {
-        const struct tensor_entry *conv = role_find(&binder->names, ROLE_DELTA_CONV, layer, -1, ".weight");
+        const struct tensor_entry *conv = role_find(&binder->names, ROLE_RECURRENT_CONV, layer, -1, ".weight");
         if (conv)
             return conv->rank != 3 || conv->shape[1] == 1;
     }

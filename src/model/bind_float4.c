@@ -16,7 +16,7 @@ static bool codes_fit(const struct stored *stored, uint64_t cols) {
     uint32_t at = stored->experts ? 1 : 0;
     if (stored_has_shape(stored, codes, stored->rows, cols / 2, NULL))
         return true;
-    return codes->rank == at + 3 && (!at || codes->shape[0] == stored->experts) && codes->shape[at] == stored->rows &&
+    return cols % 32 == 0 && codes->rank == at + 3 && (!at || codes->shape[0] == stored->experts) && codes->shape[at] == stored->rows &&
            codes->shape[at + 1] == cols / 32 && codes->shape[at + 2] == 16;
 }
 

@@ -179,7 +179,10 @@ static enum status bind_plain(struct binder *binder, const struct stored *stored
 enum status bind_stored(struct binder *binder, const struct stored *stored, struct plan_weight *weight, struct error *err) {
     const struct tensor_entry *codes = stored->codes, *scales;
     bool hf = catalogue_world(binder->catalogue) == CATALOGUE_HF;
-    CHECK(weight->rows > 0 && weight->cols > 0 && weight->experts == stored->experts);
+    CHECK(weight->experts == stored->experts);
+    if (weight->rows == 0 || weight->cols == 0)
+        return error_set(err, STATUS_CORRUPT, "%s: tensor %.*s: the model's metadata asks for [%" PRIu64 "][%" PRIu64 "]",
+                         catalogue_path(binder->catalogue), TEXT_ARGUMENTS(codes->name), weight->rows, weight->cols);
     CHECK(stored->row_step > 1 ? stored->first_row < stored->row_step : stored->first_row + weight->rows <= stored->rows);
     weight->tensor_scale = 1;
     bind_mark_used(binder, codes);
@@ -205,5 +208,8 @@ enum status bind_stored(struct binder *binder, const struct stored *stored, stru
         return bind_int8(binder, stored, scales, weight, err);
     if (scales && codes->dtype == DTYPE_U8)
         return bind_float4(binder, stored, scales, weight, err);
+    if (scales)
+        return error_set(err, STATUS_UNSUPPORTED, "%s: tensor %.*s has scales beside it, but its number format is %s",
+                         catalogue_path(binder->catalogue), TEXT_ARGUMENTS(codes->name), dtype_info(codes->dtype)->name);
     return bind_plain(binder, stored, weight, err);
 }

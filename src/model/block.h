@@ -35,6 +35,12 @@ MUST_CHECK enum status block_sparse_index(const struct layer_context *context, u
                                           struct error *err);
 /* Linear attention: gated delta net, with its convolution, norm and output gate. */
 MUST_CHECK enum status block_linear_attention(const struct layer_context *context, uint32_t in, uint32_t *out, struct error *err);
+/* Delta attention: the decay is one for each element of a key. */
+MUST_CHECK enum status block_delta_attention(const struct layer_context *context, uint32_t in, uint32_t *out, struct error *err);
+/* State space (Mamba 2), with its convolution, gate and norm; */
+MUST_CHECK enum status block_state_space(const struct layer_context *context, uint32_t in, uint32_t *out, struct error *err);
+/* side by side with attention: the sum of both. */
+MUST_CHECK enum status block_attention_and_state_space(const struct layer_context *context, uint32_t in, uint32_t *out, struct error *err);
 /* A gated short convolution in the place of attention. */
 MUST_CHECK enum status block_short_conv(const struct layer_context *context, uint32_t in, uint32_t *out, struct error *err);
 /* Feed-forward under the usual names, */
@@ -70,10 +76,26 @@ MUST_CHECK enum status block_add_output(const struct layer_context *context, str
 MUST_CHECK enum status block_rope(const struct layer_context *context, const struct op *options, uint32_t buffer, struct error *err);
 /* Completes a convolution and adds it: weights, bias and state of a role. Buffers, groups, parts and silu of *step are set. */
 MUST_CHECK enum status block_convolve(const struct layer_context *context, enum role role, struct plan_step *step, struct error *err);
+/* Constants 0 and 1 of a decay: rates of the heads, negative, as they are in GGUF and -exp of what config.json's world holds; biases. */
+MUST_CHECK enum status block_bind_rates(const struct layer_context *context, uint32_t heads, uint32_t biases, struct plan_step *step,
+                                        struct error *err);
+/* The first `vectors` vectors of a buffer are divided by their lengths, in place. */
+MUST_CHECK enum status block_unit_lengths(const struct layer_context *context, uint32_t buffer, uint32_t vectors, uint32_t size,
+                                          struct error *err);
+/* buffer = gate(gate_buffer) * norm(buffer), head by head, in place; the norm is a recurrent block's. */
+struct head_gate {
+    uint32_t heads, size;
+    enum gate_kind gate;
+    uint32_t gate_buffer;
+};
+MUST_CHECK enum status block_gated_norm(const struct layer_context *context, const struct head_gate *options, uint32_t buffer,
+                                        struct error *err);
 /* Scales queries by position where the model does. */
 MUST_CHECK enum status block_query_temperature(const struct layer_context *context, uint32_t q, struct error *err);
 /* The output product of attention: `in` -> a new buffer of width hidden. */
 MUST_CHECK enum status block_attention_out(const struct layer_context *context, uint32_t in, uint32_t *out, struct error *err);
+/* buffer *= factor; nothing for 1. */
+MUST_CHECK enum status block_scale(const struct layer_context *context, uint32_t buffer, double factor, struct error *err);
 /* Fills kind and numbers of an OP_GATE. */
 MUST_CHECK enum status block_gate_options(const struct layer_context *context, struct op *op, struct error *err);
 /* Head dimension of a layer, by the file, by the rows of q, or hidden / heads. */

@@ -189,7 +189,14 @@ static float score_scale(const struct layer_context *c, const struct attention_s
     return (float)(1 / sqrt(divisor));
 }
 
-/* Values: normalised, or scaled, by families that do so; k as it is before its own norm where there is no v. */
+enum status block_scale(const struct layer_context *c, uint32_t buffer, double factor, struct error *err) {
+    struct plan_step step = plan_step_of(OP_SCALE, (int32_t)c->layer);
+    step.op.scale.factor = (float)factor;
+    step.out[0] = buffer;
+    return factor == 1 ? STATUS_OK : plan_add_step(c->binder->plan, &step, err);
+}
+
+/* Values: normalised, or scaled, by families that do so; k as it is before its own norm where there is no v. Keys: scaled. */
 static enum status emit_value_options(const struct layer_context *c, const struct attention_shape *shape, uint32_t qkv[3],
                                       struct error *err) {
     struct plan *plan = c->binder->plan;
@@ -201,13 +208,8 @@ static enum status emit_value_options(const struct layer_context *c, const struc
             TRY(plan_add_buffer(plan, "v", shape->v_width, &qkv[2], err));
         TRY(block_norm(c, from, qkv[2], PLAN_NONE, PLAN_NONE, shape->kv_heads, shape->v_dim, err));
     }
-    double factor = params_f64(c->binder->params, PARAM_VALUE_SCALE, 0);
-    if (factor == 1)
-        return STATUS_OK;
-    struct plan_step step = plan_step_of(OP_SCALE, (int32_t)c->layer);
-    step.op.scale.factor = (float)factor;
-    step.out[0] = qkv[2];
-    return plan_add_step(plan, &step, err);
+    TRY(block_scale(c, qkv[1], params_f64(c->binder->params, PARAM_KEY_SCALE, 0), err));
+    return block_scale(c, qkv[2], params_f64(c->binder->params, PARAM_VALUE_SCALE, 0), err);
 }
 
 static enum status emit_qk_norms(const struct layer_context *c, const struct attention_shape *shape, const uint32_t qkv[3],

@@ -150,6 +150,25 @@ static enum status emit_experts(const struct layer_context *c, uint32_t in, uint
     return plan_add_step(b->plan, &step, err);
 }
 
+/* Experts between two products of their own, on a vector that is narrower than the model's. */
+static enum status emit_latent_experts(const struct layer_context *c, uint32_t in, uint32_t routing, uint32_t experts, uint32_t top_k,
+                                       uint32_t *out, struct error *err) {
+    struct layer_context narrow = *c;
+    struct plan_step down = plan_step_of(OP_MATMUL, (int32_t)c->layer), up = plan_step_of(OP_MATMUL, (int32_t)c->layer);
+    uint64_t width = bind_rows(c->binder, ROLE_EXPERT_LATENT_IN, c->layer);
+    uint32_t latent;
+    if (width > 1u << 20)
+        return error_set(err, STATUS_CORRUPT, "%s: layer %u has experts on a vector of %llu elements", catalogue_path(c->binder->catalogue),
+                         c->layer, (unsigned long long)width);
+    narrow.hidden = (uint32_t)width;
+    down.in[0] = in;
+    TRY(block_add_output(c, &down, ROLE_EXPERT_LATENT_IN, narrow.hidden, &latent, err));
+    TRY(plan_add_step(c->binder->plan, &down, err));
+    TRY(emit_experts(&narrow, latent, routing, experts, top_k, &up.in[0], err));
+    TRY(block_add_output(c, &up, ROLE_EXPERT_LATENT_OUT, c->hidden, out, err));
+    return plan_add_step(c->binder->plan, &up, err);
+}
+
 /* ---- shared expert ---- */
 
 /* y += shared(x), or y += sigmoid(g x) shared(x) when there is such a gate. */
@@ -203,7 +222,10 @@ enum status block_experts_routed(const struct layer_context *c, uint32_t router_
     uint32_t expert_in = in;
     if (b->arch->router_scales_input)
         TRY(emit_take_weight(c, in, &routing, &expert_in, err));
-    TRY(emit_experts(c, expert_in, routing, experts, top_k, out, err));
+    if (bind_rows(b, ROLE_EXPERT_LATENT_IN, c->layer) > 0)
+        TRY(emit_latent_experts(c, expert_in, routing, experts, top_k, out, err));
+    else
+        TRY(emit_experts(c, expert_in, routing, experts, top_k, out, err));
     return emit_shared(c, in, *out, err);
 }
 

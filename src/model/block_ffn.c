@@ -62,6 +62,7 @@ enum status block_ffn_named(const struct layer_context *c, const struct ffn_role
         first.out[1] = act.in[1] = up;
     }
     TRY(plan_add_step(plan, &first, err));
+    TRY(block_scale(c, gate, params_factor(c->binder->params, c->binder->catalogue, "mlp_multipliers", 0), err));
     TRY(block_gate_options(c, &act.op, err));
     act.in[0] = act.out[0] = gate;
     TRY(plan_add_step(plan, &act, err));
@@ -69,7 +70,8 @@ enum status block_ffn_named(const struct layer_context *c, const struct ffn_role
     TRY(plan_add_buffer(plan, "ffn_out", c->hidden, out, err));
     down.in[0] = gate;
     down.out[0] = *out;
-    return plan_add_step(plan, &down, err);
+    TRY(plan_add_step(plan, &down, err));
+    return block_scale(c, *out, params_factor(c->binder->params, c->binder->catalogue, "mlp_multipliers", 1), err);
 }
 
 enum status block_ffn(const struct layer_context *c, uint32_t in, uint32_t *out, struct error *err) {

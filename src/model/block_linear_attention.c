@@ -24,13 +24,13 @@ struct delta_buffers {
 
 static enum status read_shape(const struct layer_context *c, struct delta_shape *shape, struct error *err) {
     const struct binder *b = c->binder;
-    TRY(params_need(b->params, b->catalogue, PARAM_DELTA_HEADS, err));
-    TRY(params_need(b->params, b->catalogue, PARAM_DELTA_KEY_HEADS, err));
-    TRY(params_need(b->params, b->catalogue, PARAM_DELTA_KEY_DIM, err));
-    uint64_t value_dim = bind_vector_size(b, ROLE_DELTA_NORM, c->layer, ".weight");
-    *shape = (struct delta_shape){.heads = params_u32(b->params, PARAM_DELTA_HEADS, c->layer),
-                                  .key_heads = params_u32(b->params, PARAM_DELTA_KEY_HEADS, c->layer),
-                                  .key_dim = params_u32(b->params, PARAM_DELTA_KEY_DIM, c->layer),
+    TRY(params_need(b->params, b->catalogue, PARAM_RECURRENT_HEADS, err));
+    TRY(params_need(b->params, b->catalogue, PARAM_RECURRENT_KEY_HEADS, err));
+    TRY(params_need(b->params, b->catalogue, PARAM_RECURRENT_KEY_DIM, err));
+    uint64_t value_dim = bind_vector_size(b, ROLE_RECURRENT_NORM, c->layer, ".weight");
+    *shape = (struct delta_shape){.heads = params_u32(b->params, PARAM_RECURRENT_HEADS, c->layer),
+                                  .key_heads = params_u32(b->params, PARAM_RECURRENT_KEY_HEADS, c->layer),
+                                  .key_dim = params_u32(b->params, PARAM_RECURRENT_KEY_DIM, c->layer),
                                   .value_dim = (uint32_t)value_dim};
     if (value_dim == 0)
         shape->value_dim = shape->key_dim; /* the norm is missing and will be listed so */
@@ -48,11 +48,11 @@ static enum status read_shape(const struct layer_context *c, struct delta_shape 
 static enum status emit_inputs(const struct layer_context *c, const struct delta_shape *shape, uint32_t in, struct delta_buffers *out,
                                struct error *err) {
     struct plan_step step = plan_step_of(OP_MATMUL, (int32_t)c->layer);
-    *out = (struct delta_buffers){.mixed_qkvz = bind_rows(c->binder, ROLE_DELTA_QKVZ, c->layer) > 0,
+    *out = (struct delta_buffers){.mixed_qkvz = bind_rows(c->binder, ROLE_RECURRENT_IN, c->layer) > 0,
                                   .mixed_ba = bind_rows(c->binder, ROLE_DELTA_BA, c->layer) > 0};
     step.in[0] = in;
     if (out->mixed_qkvz) {
-        TRY(block_add_output(c, &step, ROLE_DELTA_QKVZ, shape->channels + shape->values, &out->qkv, err));
+        TRY(block_add_output(c, &step, ROLE_RECURRENT_IN, shape->channels + shape->values, &out->qkv, err));
     } else {
         TRY(block_add_output(c, &step, ROLE_DELTA_QKV, shape->channels, &out->qkv, err));
         TRY(block_add_output(c, &step, ROLE_DELTA_Z, shape->values, &out->z, err));
@@ -80,10 +80,20 @@ static enum status emit_inputs(const struct layer_context *c, const struct delta
 
 /* ---- convolution and lengths ---- */
 
+enum status block_unit_lengths(const struct layer_context *c, uint32_t buffer, uint32_t vectors, uint32_t size, struct error *err) {
+    struct plan_step step = plan_step_of(OP_NORM, (int32_t)c->layer);
+    step.op.norm.norm = NORM_L2;
+    step.op.norm.epsilon = LENGTH_EPSILON;
+    step.op.norm.vectors = vectors;
+    step.op.norm.size = size;
+    step.in[0] = step.out[0] = buffer;
+    return plan_add_step(c->binder->plan, &step, err);
+}
+
 static enum status emit_convolution(const struct layer_context *c, const struct delta_shape *shape, const struct delta_buffers *inputs,
                                     uint32_t *out, struct error *err) {
     uint32_t groups = inputs->mixed_qkvz ? shape->key_heads : 1;
-    struct plan_step step = plan_step_of(OP_SHORT_CONV, (int32_t)c->layer), length = plan_step_of(OP_NORM, (int32_t)c->layer);
+    struct plan_step step = plan_step_of(OP_SHORT_CONV, (int32_t)c->layer);
     step.op.short_conv.groups = groups;
     step.op.short_conv.group_stride = c->binder->plan->buffers[inputs->qkv].width / groups;
     step.op.short_conv.parts[0] = step.op.short_conv.parts[1] = shape->keys / groups;
@@ -92,30 +102,25 @@ static enum status emit_convolution(const struct layer_context *c, const struct 
     TRY(plan_add_buffer(c->binder->plan, "qkv", shape->channels, out, err));
     step.in[0] = inputs->qkv;
     step.out[0] = *out;
-    TRY(block_convolve(c, ROLE_DELTA_CONV, &step, err));
-    length.op.norm.norm = NORM_L2;
-    length.op.norm.epsilon = LENGTH_EPSILON;
-    length.op.norm.vectors = 2 * shape->key_heads;
-    length.op.norm.size = shape->key_dim;
-    length.in[0] = length.out[0] = *out;
-    return plan_add_step(c->binder->plan, &length, err);
+    TRY(block_convolve(c, ROLE_RECURRENT_CONV, &step, err));
+    return block_unit_lengths(c, *out, 2 * shape->key_heads, shape->key_dim, err);
 }
 
 /* ---- the rule ---- */
 
-/* Decay rates, negative: as they are in GGUF, -exp of what config.json's world holds. */
-static enum status bind_rates(const struct layer_context *c, const struct delta_shape *shape, struct plan_step *step, struct error *err) {
+enum status block_bind_rates(const struct layer_context *c, uint32_t heads, uint32_t biases, struct plan_step *step, struct error *err) {
     struct binder *b = c->binder;
     bool gguf = catalogue_world(b->catalogue) == CATALOGUE_GGUF;
-    struct bind_vector_request request = {.role = ROLE_DELTA_RATE, .suffix = ".weight", .layer = c->layer, .size = shape->heads};
+    struct bind_vector_request request = {.role = ROLE_RECURRENT_RATE, .suffix = ".weight", .layer = c->layer, .size = heads};
     TRY(bind_vector(b, &request, &step->constant[0], err));
-    request.role = ROLE_DELTA_RATE_BIAS;
+    request.role = ROLE_RECURRENT_RATE_BIAS;
     request.suffix = gguf ? ".bias" : "_bias";
+    request.size = biases;
     TRY(bind_vector(b, &request, &step->constant[1], err));
     if (step->constant[0] == PLAN_NONE || gguf)
         return STATUS_OK;
     float *rates = b->plan->constant_data + b->plan->constants[step->constant[0]].offset;
-    for (uint32_t h = 0; h < shape->heads; h++)
+    for (uint32_t h = 0; h < heads; h++)
         rates[h] = -(float)math_exp_f64((double)rates[h]);
     return STATUS_OK;
 }
@@ -139,8 +144,9 @@ static enum status emit_rule(const struct layer_context *c, const struct delta_s
     op->delta_rule.gate_group = inputs->mixed_ba ? shared : shape->heads;
     op->delta_rule.gate_stride = inputs->mixed_ba ? 2 * shared : shape->heads;
     op->delta_rule.a_offset = inputs->mixed_ba ? shared : 0;
+    op->delta_rule.most = HUGE_VALF;
     op->delta_rule.scale = (float)(1 / sqrt(shape->key_dim));
-    TRY(bind_rates(c, shape, &step, err));
+    TRY(block_bind_rates(c, shape->heads, shape->heads, &step, err));
     TRY(plan_add_buffer(plan, "mixed", shape->values, out, err));
     step.in[0] = qkv;
     step.in[1] = inputs->b;
@@ -149,20 +155,18 @@ static enum status emit_rule(const struct layer_context *c, const struct delta_s
     return plan_add_step(plan, &step, err);
 }
 
-/* silu(z) * norm(mixed), head by head, in place. */
-static enum status emit_gated_norm(const struct layer_context *c, const struct delta_shape *shape, uint32_t z, uint32_t mixed,
-                                   struct error *err) {
+enum status block_gated_norm(const struct layer_context *c, const struct head_gate *options, uint32_t mixed, struct error *err) {
     struct plan_step norm = plan_step_of(OP_NORM, (int32_t)c->layer), gate = plan_step_of(OP_GATE, (int32_t)c->layer);
-    const struct bind_vector_request request = {.role = ROLE_DELTA_NORM, .suffix = ".weight", .layer = c->layer, .size = shape->value_dim};
+    const struct bind_vector_request request = {.role = ROLE_RECURRENT_NORM, .suffix = ".weight", .layer = c->layer, .size = options->size};
     TRY(bind_vector(c->binder, &request, &norm.constant[0], err));
     norm.op.norm.norm = NORM_RMS;
     norm.op.norm.epsilon = (float)params_f64(c->binder->params, PARAM_NORM_EPSILON, 0);
-    norm.op.norm.vectors = shape->heads;
-    norm.op.norm.size = shape->value_dim;
+    norm.op.norm.vectors = options->heads;
+    norm.op.norm.size = options->size;
     norm.in[0] = norm.out[0] = mixed;
     TRY(plan_add_step(c->binder->plan, &norm, err));
-    gate.op.gate.gate = GATE_SILU;
-    gate.in[0] = z;
+    gate.op.gate.gate = options->gate;
+    gate.in[0] = options->gate_buffer;
     gate.in[1] = gate.out[0] = mixed;
     return plan_add_step(c->binder->plan, &gate, err);
 }
@@ -175,9 +179,10 @@ enum status block_linear_attention(const struct layer_context *c, uint32_t in, u
     TRY(emit_inputs(c, &shape, in, &inputs, err));
     TRY(emit_convolution(c, &shape, &inputs, &qkv, err));
     TRY(emit_rule(c, &shape, &inputs, qkv, &mixed, err));
-    TRY(emit_gated_norm(c, &shape, inputs.z, mixed, err));
+    const struct head_gate gate = {.heads = shape.heads, .size = shape.value_dim, .gate = GATE_SILU, .gate_buffer = inputs.z};
+    TRY(block_gated_norm(c, &gate, mixed, err));
     struct plan_step step = plan_step_of(OP_MATMUL, (int32_t)c->layer);
     step.in[0] = mixed;
-    TRY(block_add_output(c, &step, ROLE_DELTA_OUT, c->hidden, out, err));
+    TRY(block_add_output(c, &step, ROLE_RECURRENT_OUT, c->hidden, out, err));
     return plan_add_step(c->binder->plan, &step, err);
 }

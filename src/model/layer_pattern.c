@@ -64,14 +64,27 @@ bool layer_has_experts(const struct binder *b, uint32_t layer) {
 }
 
 enum layer_mixer layer_mixer(const struct binder *b, uint32_t layer) {
-    if (bind_rows(b, ROLE_DELTA_OUT, layer) > 0 || bind_vector_size(b, ROLE_DELTA_RATE, layer, ".weight") > 0)
+    bool attention = bind_rows(b, ROLE_Q, layer) > 0;
+    if (bind_vector_size(b, ROLE_RECURRENT_SKIP, layer, ".weight") > 0)
+        return attention ? MIXER_ATTENTION_AND_STATE_SPACE : MIXER_STATE_SPACE;
+    if (bind_rows(b, ROLE_DELTA_DECAY_IN, layer) > 0)
+        return MIXER_DELTA_ATTENTION;
+    if (bind_rows(b, ROLE_RECURRENT_OUT, layer) > 0 || bind_vector_size(b, ROLE_RECURRENT_RATE, layer, ".weight") > 0)
         return MIXER_LINEAR_ATTENTION;
-    return bind_rows(b, ROLE_CONV_IN, layer) > 0 || bind_rows(b, ROLE_CONV_OUT, layer) > 0 ? MIXER_SHORT_CONV : MIXER_ATTENTION;
+    if (bind_rows(b, ROLE_CONV_IN, layer) > 0 || bind_rows(b, ROLE_CONV_OUT, layer) > 0)
+        return MIXER_SHORT_CONV;
+    return b->arch->one_sublayer && !attention && bind_rows(b, ROLE_QKV, layer) == 0 ? MIXER_NONE : MIXER_ATTENTION;
 }
 
 bool layer_rotates(const struct binder *b, uint32_t layer) {
     bool flag;
-    if (layer_mixer(b, layer) != MIXER_ATTENTION)
+    struct text positions;
+    enum layer_mixer mixer = layer_mixer(b, layer);
+    if (mixer != MIXER_ATTENTION && mixer != MIXER_ATTENTION_AND_STATE_SPACE)
+        return false;
+    if (hf(b) && meta_text(meta_of(b, "position_embedding_type"), &positions) && text_is(positions, "nope"))
+        return false;
+    if (!hf(b) && b->arch->gguf_finetuned_is_rope && meta_bool(meta_of(b, "rope.scaling.finetuned"), &flag) && !flag)
         return false;
     const struct meta_value *list = hf(b) ? meta_of(b, "no_rope_layers") : NULL; /* 1: rotates, in spite of the name */
     if (b->arch->rope_free_period > 0 && list && list->type == META_ARRAY && meta_array_bool(list, layer, &flag))

@@ -85,6 +85,11 @@ static const struct param_rule rules[PARAM_COUNT] = {
     [PARAM_RESIDUAL_SCALE] = {"residual_scale", "residual_scale", {"residual_multiplier"}, REAL_RULE(-1e9, 1e9), INITIAL(1)},
     [PARAM_LOGIT_SCALE] = {"logit_scale", "logit_scale", {"logit_scale", "logits_scaling"}, REAL_RULE(-1e9, 1e9), INITIAL(1)},
     [PARAM_VALUE_SCALE] = {"value_scale", "attention.value_scale", {"attention_value_scale"}, REAL_RULE(-1e9, 1e9), INITIAL(1)},
+    [PARAM_KEY_SCALE] = {"key_scale", NULL, {"key_multiplier"}, REAL_RULE(-1e9, 1e9), INITIAL(1)},
+    [PARAM_ATTENTION_IN_SCALE] = {"attention_in_scale", NULL, {"attention_in_multiplier"}, REAL_RULE(-1e9, 1e9), INITIAL(1)},
+    [PARAM_ATTENTION_OUT_SCALE] = {"attention_out_scale", NULL, {"attention_out_multiplier"}, REAL_RULE(-1e9, 1e9), INITIAL(1)},
+    [PARAM_SPACE_IN_SCALE] = {"space_in_scale", NULL, {"ssm_in_multiplier"}, REAL_RULE(-1e9, 1e9), INITIAL(1)},
+    [PARAM_SPACE_OUT_SCALE] = {"space_out_scale", NULL, {"ssm_out_multiplier"}, REAL_RULE(-1e9, 1e9), INITIAL(1)},
     [PARAM_SHARED_KV_LAYERS] =
         {"shared_kv_layers", "attention.shared_kv_layers", {"num_kv_shared_layers"}, INT_RULE(0, 4096), INITIAL(0)},
     [PARAM_QUERY_TEMPERATURE] = {"query_temperature",
@@ -120,9 +125,14 @@ static const struct param_rule rules[PARAM_COUNT] = {
     [PARAM_INDEX_DIM] = {"index_dim", "attention.indexer.key_length", {"index_head_dim"}, INT_RULE(1, 8192)},
     [PARAM_INDEX_TOP_K] = {"index_top_k", "attention.indexer.top_k", {"index_topk"}, INT_RULE(1, 1 << 20)},
     [PARAM_INDEX_ROPE_PAIRS] = {"index_rope_pairs", NULL, {"indexer_rope_interleave"}, INT_RULE(0, 1), INITIAL(0)},
-    [PARAM_DELTA_HEADS] = {"delta_heads", "ssm.time_step_rank", {"linear_num_value_heads"}, INT_RULE(1, 4096)},
-    [PARAM_DELTA_KEY_HEADS] = {"delta_key_heads", "ssm.group_count", {"linear_num_key_heads"}, INT_RULE(1, 4096)},
-    [PARAM_DELTA_KEY_DIM] = {"delta_key_dim", "ssm.state_size", {"linear_key_head_dim"}, INT_RULE(1, 8192)},
+    [PARAM_RECURRENT_HEADS] = {"recurrent_heads",
+                               "ssm.time_step_rank",
+                               {"linear_num_value_heads", "mamba_n_heads", "mamba_num_heads"},
+                               INT_RULE(1, 4096)},
+    [PARAM_RECURRENT_KEY_HEADS] =
+        {"recurrent_key_heads", "ssm.group_count", {"linear_num_key_heads", "mamba_n_groups", "n_groups"}, INT_RULE(1, 4096)},
+    [PARAM_RECURRENT_KEY_DIM] =
+        {"recurrent_key_dim", "ssm.state_size", {"linear_key_head_dim", "mamba_d_state", "ssm_state_size"}, INT_RULE(1, 8192)},
     [PARAM_TIED] = {"tied", NULL, {"tie_word_embeddings"}, INT_RULE(0, 1)},
 };
 
@@ -283,6 +293,14 @@ uint32_t params_u32(const struct params *params, enum param param, uint32_t laye
     double value = params_f64(params, param, layer);
     ASSERT(value >= 0 && value <= UINT32_MAX);
     return (uint32_t)value;
+}
+
+double params_factor(const struct params *params, const struct catalogue *catalogue, const char *key, uint64_t index) {
+    double factor = 1;
+    const struct meta_value *list = catalogue_world(catalogue) == CATALOGUE_HF ? params_meta(params, catalogue, key) : NULL;
+    if (list && list->type == META_ARRAY && index < list->array.count)
+        (void)meta_array_f64(list, index, &factor);
+    return factor;
 }
 
 enum status params_need(const struct params *params, const struct catalogue *catalogue, enum param param, struct error *err) {

@@ -48,6 +48,11 @@ enum param {
     PARAM_RESIDUAL_SCALE,
     PARAM_LOGIT_SCALE, /* multiplies the logits; the family says when the file means a divisor */
     PARAM_VALUE_SCALE,         /* multiplies the values */
+    PARAM_KEY_SCALE,           /* multiplies the keys before they are rotated */
+    PARAM_ATTENTION_IN_SCALE,  /* where attention and a state space stand side by side: multiply the input and the output of each */
+    PARAM_ATTENTION_OUT_SCALE,
+    PARAM_SPACE_IN_SCALE,
+    PARAM_SPACE_OUT_SCALE,
     PARAM_SHARED_KV_LAYERS,    /* the last n layers read the keys and values of an earlier one */
     PARAM_QUERY_TEMPERATURE,   /* queries at position p are multiplied by 1 + this * ln(1 + floor(p / original context)) */
     PARAM_ORIGINAL_CONTEXT,    /* that the model was trained for before its rotation was stretched */
@@ -67,9 +72,9 @@ enum param {
     PARAM_INDEX_DIM,
     PARAM_INDEX_TOP_K,
     PARAM_INDEX_ROPE_PAIRS,
-    PARAM_DELTA_HEADS,         /* gated delta net: value heads, key heads, size of a key */
-    PARAM_DELTA_KEY_HEADS,
-    PARAM_DELTA_KEY_DIM,
+    PARAM_RECURRENT_HEADS,     /* linear attention: value heads, key heads, size of a key; state space: heads, groups, size of a state */
+    PARAM_RECURRENT_KEY_HEADS,
+    PARAM_RECURRENT_KEY_DIM,
     PARAM_TIED,
     PARAM_COUNT,
 };
@@ -105,6 +110,8 @@ bool params_has(const struct params *params, enum param param);
 double params_f64(const struct params *params, enum param param, uint32_t layer);
 uint32_t params_u32(const struct params *params, enum param param, uint32_t layer);
 /* STATUS_INVALID that names the keys when a needed parameter is missing. */
+/* Element of a list of numbers in config.json, by its key; 1 when there is none, and in GGUF, whose weights have such factors in them. */
+double params_factor(const struct params *params, const struct catalogue *catalogue, const char *key, uint64_t index);
 MUST_CHECK enum status params_need(const struct params *params, const struct catalogue *catalogue, enum param param, struct error *err);
 const char *param_name(enum param param); /* neutral name, "head_dim" */
 

@@ -168,10 +168,23 @@ static block_function *ffn_of(const struct build *b, uint32_t layer) {
 }
 
 static block_function *mixer_of(const struct build *b, uint32_t layer) {
-    enum layer_mixer mixer = layer_mixer(b->binder, layer);
-    if (mixer != MIXER_ATTENTION)
-        return mixer == MIXER_LINEAR_ATTENTION ? block_linear_attention : block_short_conv;
-    return params_has(b->binder->params, PARAM_KV_LATENT) ? block_latent_attention : block_attention;
+    switch (layer_mixer(b->binder, layer)) {
+    case MIXER_LINEAR_ATTENTION:
+        return block_linear_attention;
+    case MIXER_DELTA_ATTENTION:
+        return block_delta_attention;
+    case MIXER_STATE_SPACE:
+        return block_state_space;
+    case MIXER_ATTENTION_AND_STATE_SPACE:
+        return block_attention_and_state_space;
+    case MIXER_SHORT_CONV:
+        return block_short_conv;
+    case MIXER_NONE:
+        return ffn_of(b, layer);
+    case MIXER_ATTENTION:
+    default:
+        return params_has(b->binder->params, PARAM_KV_LATENT) ? block_latent_attention : block_attention;
+    }
 }
 
 static enum status emit_layer(struct build *b, uint32_t layer, struct error *err) {
@@ -193,7 +206,9 @@ static enum status emit_layer(struct build *b, uint32_t layer, struct error *err
     if (shares && context.kv_state == PLAN_NONE)
         return error_set(err, STATUS_CORRUPT, "%s: layer %u reads the keys of an earlier %s layer, but there is none",
                          catalogue_path(b->binder->catalogue), layer, window ? "window" : "full");
-    if (b->binder->arch->parallel_blocks) {
+    if (b->binder->arch->one_sublayer) {
+        TRY(emit_sublayer(b, &context, ROLE_ATTENTION_NORM, ROLE_ATTENTION_POST_NORM, mixer_of(b, layer), err));
+    } else if (b->binder->arch->parallel_blocks) {
         TRY(emit_parallel(b, &context, mixer_of(b, layer), ffn_of(b, layer), err));
     } else {
         TRY(emit_sublayer(b, &context, ROLE_ATTENTION_NORM, ROLE_ATTENTION_POST_NORM, mixer_of(b, layer), err));

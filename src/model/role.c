@@ -47,17 +47,25 @@ static const struct role_rule rules[ROLE_COUNT] = {
     [ROLE_INDEX_K] = {"indexer.attn_k", {"self_attn.indexer.wk"}, true},
     [ROLE_INDEX_K_NORM] = {"indexer.k_norm", {"self_attn.indexer.k_norm"}, true},
     [ROLE_INDEX_WEIGHTS] = {"indexer.proj", {"self_attn.indexer.weights_proj"}, true},
+    [ROLE_RECURRENT_IN] = {"ssm_in", {"linear_attn.in_proj_qkvz", "mamba.in_proj", "mixer.in_proj"}, true},
+    [ROLE_RECURRENT_CONV] = {"ssm_conv1d", {"linear_attn.conv1d", "mamba.conv1d", "mixer.conv1d"}, true},
+    [ROLE_RECURRENT_RATE] = {"ssm_a", {"linear_attn.A_log", "mamba.A_log", "mixer.A_log", "self_attn.A_log"}, true},
+    [ROLE_RECURRENT_RATE_BIAS] = {"ssm_dt", {"linear_attn.dt", "mamba.dt", "mixer.dt", "self_attn.dt"}, true},
+    [ROLE_RECURRENT_SKIP] = {"ssm_d", {"mamba.D", "mixer.D"}, true},
+    [ROLE_RECURRENT_NORM] = {"ssm_norm", {"linear_attn.norm", "mamba.norm", "mixer.norm", "self_attn.o_norm"}, true},
+    [ROLE_RECURRENT_OUT] = {"ssm_out", {"linear_attn.out_proj", "mamba.out_proj", "mixer.out_proj"}, true},
     [ROLE_DELTA_QKV] = {"attn_qkv", {"linear_attn.in_proj_qkv"}, true},
     [ROLE_DELTA_Z] = {"attn_gate", {"linear_attn.in_proj_z"}, true},
-    [ROLE_DELTA_QKVZ] = {"ssm_in", {"linear_attn.in_proj_qkvz"}, true},
-    [ROLE_DELTA_B] = {"ssm_beta", {"linear_attn.in_proj_b"}, true},
+    [ROLE_DELTA_B] = {"ssm_beta", {"linear_attn.in_proj_b", "self_attn.b_proj"}, true},
     [ROLE_DELTA_A] = {"ssm_alpha", {"linear_attn.in_proj_a"}, true},
     [ROLE_DELTA_BA] = {"ssm_ba", {"linear_attn.in_proj_ba"}, true},
-    [ROLE_DELTA_CONV] = {"ssm_conv1d", {"linear_attn.conv1d"}, true},
-    [ROLE_DELTA_RATE] = {"ssm_a", {"linear_attn.A_log"}, true},
-    [ROLE_DELTA_RATE_BIAS] = {"ssm_dt", {"linear_attn.dt"}, true},
-    [ROLE_DELTA_NORM] = {"ssm_norm", {"linear_attn.norm"}, true},
-    [ROLE_DELTA_OUT] = {"ssm_out", {"linear_attn.out_proj"}, true},
+    [ROLE_DELTA_CONV_Q] = {"ssm_conv1d_q", {"self_attn.q_conv1d", "self_attn.q_conv.conv"}, true},
+    [ROLE_DELTA_CONV_K] = {"ssm_conv1d_k", {"self_attn.k_conv1d", "self_attn.k_conv.conv"}, true},
+    [ROLE_DELTA_CONV_V] = {"ssm_conv1d_v", {"self_attn.v_conv1d", "self_attn.v_conv.conv"}, true},
+    [ROLE_DELTA_DECAY_IN] = {"ssm_f_a", {"self_attn.f_a_proj"}, true},
+    [ROLE_DELTA_DECAY_OUT] = {"ssm_f_b", {"self_attn.f_b_proj"}, true},
+    [ROLE_DELTA_GATE_IN] = {"ssm_g_a", {"self_attn.g_a_proj"}, true},
+    [ROLE_DELTA_GATE_OUT] = {"ssm_g_b", {"self_attn.g_b_proj"}, true},
     [ROLE_CONV_IN] = {"shortconv.in_proj", {"conv.in_proj"}, true},
     [ROLE_CONV] = {"shortconv.conv", {"conv.conv"}, true},
     [ROLE_CONV_OUT] = {"shortconv.out_proj", {"conv.out_proj"}, true},
@@ -94,6 +102,8 @@ static const struct role_rule rules[ROLE_COUNT] = {
     [ROLE_SHARED_SCALE] = {"ffn_gate_inp_shexp", {"mlp.shared_expert_gate"}, true},
     [ROLE_ROUTER_INPUT_SCALE] = {"ffn_gate_inp.scale", {"router.scale"}, true},
     [ROLE_EXPERT_SCALE] = {"ffn_down_exps.scale", {"router.per_expert_scale"}, true},
+    [ROLE_EXPERT_LATENT_IN] = {"ffn_latent_down", {"mixer.fc1_latent_proj"}, true},
+    [ROLE_EXPERT_LATENT_OUT] = {"ffn_latent_up", {"mixer.fc2_latent_proj"}, true},
     [ROLE_EXPERT_NORM] = {"pre_ffw_norm_2", {"pre_feedforward_layernorm_2"}, true},
     [ROLE_FFN_BRANCH_NORM] = {"post_ffw_norm_1", {"post_feedforward_layernorm_1"}, true},
     [ROLE_EXPERT_BRANCH_NORM] = {"post_ffw_norm_2", {"post_feedforward_layernorm_2"}, true},
@@ -108,7 +118,7 @@ static const struct role_rule rules[ROLE_COUNT] = {
 };
 
 static const char *const prefixes[] = {"model.", "language_model.model.", "model.language_model.", "language_model.",
-                                       "",       "transformer.",          "model.text_model."};
+                                       "",       "transformer.",          "model.text_model.",     "backbone."};
 
 #define NAME_BYTES 256
 

@@ -47,17 +47,25 @@ enum role {
     ROLE_INDEX_K,
     ROLE_INDEX_K_NORM,
     ROLE_INDEX_WEIGHTS,
+    ROLE_RECURRENT_IN, /* linear attention, state space: all inputs in one, in an order of the block's own; */
+    ROLE_RECURRENT_CONV,
+    ROLE_RECURRENT_RATE, /* [heads]: GGUF: -exp(what config.json's world holds) */
+    ROLE_RECURRENT_RATE_BIAS,
+    ROLE_RECURRENT_SKIP, /* [heads]: how much of its input is added to a head's output */
+    ROLE_RECURRENT_NORM,
+    ROLE_RECURRENT_OUT,
     ROLE_DELTA_QKV, /* gated delta net: inputs of the convolution, */
     ROLE_DELTA_Z,   /* output gate, */
-    ROLE_DELTA_QKVZ, /* both, key head by key head; */
-    ROLE_DELTA_B,    /* how much is stored, how fast it fades, */
+    ROLE_DELTA_B,   /* how much is stored, how fast it fades, */
     ROLE_DELTA_A,
-    ROLE_DELTA_BA, /* both, key head by key head; */
-    ROLE_DELTA_CONV,
-    ROLE_DELTA_RATE, /* [heads]: GGUF: -exp(what config.json's world holds) */
-    ROLE_DELTA_RATE_BIAS,
-    ROLE_DELTA_NORM,
-    ROLE_DELTA_OUT,
+    ROLE_DELTA_BA,  /* both, key head by key head */
+    ROLE_DELTA_CONV_Q, /* delta attention: a convolution for each of q, k and v, */
+    ROLE_DELTA_CONV_K,
+    ROLE_DELTA_CONV_V,
+    ROLE_DELTA_DECAY_IN, /* decay, */
+    ROLE_DELTA_DECAY_OUT,
+    ROLE_DELTA_GATE_IN, /* output gate */
+    ROLE_DELTA_GATE_OUT,
     ROLE_CONV_IN, /* short convolution in the place of attention: two gates and x, */
     ROLE_CONV,
     ROLE_CONV_OUT,
@@ -80,6 +88,8 @@ enum role {
     ROLE_SHARED_SCALE,       /* [1][hidden]: sigmoid of its product scales the shared expert */
     ROLE_ROUTER_INPUT_SCALE, /* weight of a norm for the router's input */
     ROLE_EXPERT_SCALE,       /* [experts]: multiplies the router's weights */
+    ROLE_EXPERT_LATENT_IN, /* experts that work on a narrower vector: to it and back */
+    ROLE_EXPERT_LATENT_OUT,
     ROLE_EXPERT_NORM,        /* norm before the experts that run beside a dense feed-forward, */
     ROLE_FFN_BRANCH_NORM,    /* after that feed-forward, */
     ROLE_EXPERT_BRANCH_NORM, /* and after the experts */

@@ -46,7 +46,10 @@ enum op_kind {
     OP_MULTIPLY,     /* in: x  out: y            y *= x */
     OP_SHORT_CONV,   /* in: x  out: y            each channel over the row and the positions before it; constant 0: [kernel][channels],
                         oldest first, 1: bias or none; `state` keeps the last kernel - 1 inputs */
-    OP_DELTA_RULE,   /* in: x b a  out: y        x holds q, k, v of all heads; constant 0: decay rate of each head, 1: what is added to a */
+    OP_DECAY,        /* in: a  out: y            y = exp(rate softplus(a + bias)); constant 0: rate of each head, 1: bias */
+    OP_DELTA_RULE,   /* in: x b a  out: y        x holds q, k, v of all heads; constant 0: decay rate of each head, 1: what is added to a,
+                        2: how much of v is added to y, or none. Without b nothing is corrected (state space): what is stored is
+                        v times the step */
     OP_SELECT_ROWS,  /* in: x  out: y            keeps the rows that want logits; later ops run on those only */
     OP_KIND_COUNT,
 };
@@ -127,6 +130,7 @@ struct op {
             /* x is `groups` groups, group_stride apart, each beginning with parts[0] + parts[1] + parts[2] channels; y, the constants and
              * the state hold part 0 of all groups, then part 1, then part 2 */
             uint32_t groups, group_stride, parts[3];
+            uint32_t out_offset; /* first element of a row of y that is written */
             bool silu;
         } short_conv;
         struct {
@@ -135,8 +139,13 @@ struct op {
             bool tiled;                            /* head h reads key head h % key_heads; else h / (heads / key_heads) */
             /* b and a of head h lie at offset + h / gate_group * gate_stride + h % gate_group */
             uint32_t gate_group, gate_stride, b_offset, a_offset;
-            float scale; /* multiplies the output */
+            bool channel_decay;       /* a is the decay itself, [heads][key_dim]; constants 0 and 1 are not used */
+            float least, most;        /* bounds of the step softplus(a + bias) */
+            float scale;              /* multiplies what the state gives */
         } delta_rule;
+        struct {
+            uint32_t heads, size;
+        } decay;
         struct {
             uint32_t experts, top_k;
             enum router_score score;

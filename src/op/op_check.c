@@ -82,20 +82,29 @@ static void check_short_conv(const struct op *op, const struct op_call *call) {
     CHECK(call->in[0] && call->out[0] && call->in[0] != call->out[0] && call->recurrent && call->row && call->constant[0]);
     CHECK(op->short_conv.kernel >= 1 && op->short_conv.kernel <= OP_KERNEL_MAX && group <= op->short_conv.group_stride);
     CHECK(call->in_width[0] == (size_t)op->short_conv.groups * op->short_conv.group_stride);
-    CHECK(op->short_conv.channels == op->short_conv.groups * group && call->out_width[0] == op->short_conv.channels);
+    CHECK(op->short_conv.channels == op->short_conv.groups * group);
+    CHECK((size_t)op->short_conv.out_offset + op->short_conv.channels <= call->out_width[0]);
+}
+
+/* Elements of b or a that a head's place reaches to. */
+static size_t gates_end(const struct op *op) {
+    return (op->delta_rule.heads / op->delta_rule.gate_group - 1) * (size_t)op->delta_rule.gate_stride + op->delta_rule.gate_group;
 }
 
 static void check_delta_rule(const struct op *op, const struct op_call *call) {
     size_t keys = (size_t)op->delta_rule.key_heads * op->delta_rule.key_dim;
     size_t values = (size_t)op->delta_rule.heads * op->delta_rule.value_dim;
-    CHECK(call->in[0] && call->in[1] && call->in[2] && call->out[0] && call->out[0] != call->in[0] && call->recurrent && call->row);
+    CHECK(call->in[0] && call->in[2] && call->out[0] && call->out[0] != call->in[0] && call->recurrent && call->row);
     CHECK(op->delta_rule.q_offset + keys <= call->in_width[0] && op->delta_rule.k_offset + keys <= call->in_width[0]);
     CHECK(op->delta_rule.v_offset + values <= call->in_width[0] && call->out_width[0] == values);
     CHECK(op->delta_rule.key_heads > 0 && op->delta_rule.heads % op->delta_rule.key_heads == 0);
     CHECK(op->delta_rule.gate_group > 0 && op->delta_rule.heads % op->delta_rule.gate_group == 0);
-    size_t last = (op->delta_rule.heads / op->delta_rule.gate_group - 1) * (size_t)op->delta_rule.gate_stride + op->delta_rule.gate_group;
-    CHECK(op->delta_rule.b_offset + last <= call->in_width[1] && op->delta_rule.a_offset + last <= call->in_width[2]);
-    CHECK(call->constant[0] && call->constant[1]);
+    CHECK(!call->in[1] || op->delta_rule.b_offset + gates_end(op) <= call->in_width[1]);
+    if (op->delta_rule.channel_decay)
+        CHECK(call->in[1] && call->in_width[2] == (size_t)op->delta_rule.heads * op->delta_rule.key_dim);
+    else
+        CHECK(op->delta_rule.a_offset + gates_end(op) <= call->in_width[2] && call->constant[0] && call->constant[1]);
+    CHECK(op->delta_rule.channel_decay || op->delta_rule.most > op->delta_rule.least);
 }
 
 void op_check(const struct op *op, const struct op_call *call) {
@@ -141,6 +150,10 @@ void op_check(const struct op *op, const struct op_call *call) {
         break;
     case OP_SHORT_CONV:
         check_short_conv(op, call);
+        break;
+    case OP_DECAY:
+        CHECK(call->in[0] && call->out[0] && call->in_width[0] == call->out_width[0] && call->constant[0] && call->constant[1]);
+        CHECK((size_t)op->decay.heads * op->decay.size == call->in_width[0]);
         break;
     case OP_DELTA_RULE:
         check_delta_rule(op, call);

@@ -29,6 +29,7 @@ const char *op_kind_name(enum op_kind kind) {
         [OP_EXPERTS] = "experts",
         [OP_MULTIPLY] = "multiply",
         [OP_SHORT_CONV] = "short_conv",
+        [OP_DECAY] = "decay",
         [OP_DELTA_RULE] = "delta_rule",
         [OP_SELECT_ROWS] = "select_rows",
     };

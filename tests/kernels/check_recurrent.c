@@ -75,6 +75,8 @@ static struct delta_rule_args make_delta(struct check_memory *memory, const stru
                                     .v = check_floats(memory, size->rows, r, values),
                                     .rows = size->rows,
                                     .key_dim = size->key_dim,
+                                    .decays = check_below(r, 2) ? check_floats(memory, size->key_dim, r, values) : NULL,
+                                    .plain = check_below(r, 3) == 0,
                                     .decay = 0.5f + 0.5f * fabsf(check_uniform(r)),
                                     .beta = fabsf(check_uniform(r)),
                                     .scale = 0.25f};
@@ -121,13 +123,15 @@ static void delta_ref_equals_double(void **state) {
         args.after = check_guarded(&memory, size->rows * size->key_dim * sizeof(float));
         kernel_table_for(CPU_ISA_REF)->delta_rule(&args);
         for (size_t row = 0; row < size->rows; row++) {
-            double held = 0, out = 0, scale = 1;
-            for (size_t k = 0; k < size->key_dim; k++)
-                held += (double)args.before[row * size->key_dim + k] * (double)args.decay * (double)args.k[k];
-            double stored = ((double)args.v[row] - held) * (double)args.beta;
+            double held = 0, out = 0, scale = 1, faded[128];
             for (size_t k = 0; k < size->key_dim; k++) {
-                double s = (double)args.before[row * size->key_dim + k] * (double)args.decay + (double)args.k[k] * stored;
-                assert_true(fabs(s - (double)args.after[row * size->key_dim + k]) < 1e-4);
+                faded[k] = (double)args.before[row * size->key_dim + k] * (double)(args.decays ? args.decays[k] : args.decay);
+                held += faded[k] * (double)args.k[k];
+            }
+            double stored = ((double)args.v[row] - (args.plain ? 0 : held)) * (double)args.beta;
+            for (size_t k = 0; k < size->key_dim; k++) {
+                double s = faded[k] + (double)args.k[k] * stored;
+                assert_true(fabs(s - (double)args.after[row * size->key_dim + k]) < 1e-4 * (1 + fabs(stored)));
                 out += s * (double)args.q[k];
                 scale += fabs(s * (double)args.q[k]);
             }

@@ -248,6 +248,7 @@ static void scales_of_bytes(void **state) {
                    Q "|[2][4]|[1][1]|128 x 128");
     assert_refused(&(struct model_case){FP8, {Q_PLAIN("F8_E4M3", ".weight_scale", "I32", "64,1")}}, STATUS_UNSUPPORTED, Q "|I32");
     assert_refused(&(struct model_case){"", {Q_PLAIN("I8", ".weight_scale", "F32", "64,4")}}, STATUS_UNSUPPORTED, Q "|16");
+    assert_refused(&(struct model_case){FP8, {Q_PLAIN("BF16", ".weight_scale", "F32", "64,1")}}, STATUS_UNSUPPORTED, Q "|BF16");
     assert_refused(&(struct model_case){",\"quantization_config\":{\"weight_block_size\":[0,16]}",
                                         {Q_PLAIN("F8_E4M3", ".weight_scale_inv", "F32", "2,4")}},
                    STATUS_CORRUPT, "weight_block_size");

@@ -131,6 +131,81 @@ static void parts_and_rows_change_nothing(void **state) {
     }
 }
 
+/* ---- transposed weights of other formats ---- */
+
+/* What a decoded and transposed matrix gives: input i of a head goes to lane i % 16. */
+static float decoded_output(const struct matrix *w, const float *x, size_t head, size_t output) {
+    float lane[16] = {0}, row[OUT];
+    for (size_t i = 0; i < IN; i++) {
+        kernel_table_for(CPU_ISA_REF)->decode_row(w, head * IN + i, row);
+        lane[i % 16] = fmaf(row[output], x[head * IN_STRIDE + i], lane[i % 16]);
+    }
+    for (size_t width = 8; width > 0; width /= 2)
+        for (size_t j = 0; j < width; j++)
+            lane[j] += lane[j + width];
+    return lane[0];
+}
+
+static void check_transposed(const struct matrix *w) {
+    static float x[ROWS * HEADS * IN_STRIDE], got[ROWS * HEADS * OUT_STRIDE];
+    const struct op op = head_op(true);
+    const struct matrix_part part = {.matrix = *w};
+    for (size_t i = 0; i < sizeof x / sizeof *x; i++)
+        x[i] = random_float();
+    for (unsigned isa = CPU_ISA_REF; isa < CPU_ISA_COUNT; isa++) {
+        if (!cpu_backend_available((enum cpu_isa)isa))
+            continue;
+        run(&op, 2, (enum cpu_isa)isa, &part, 1, x, ROWS, got);
+        for (size_t r = 0; r < ROWS; r += ROWS - 1)
+            for (size_t h = 0; h < HEADS; h++)
+                for (size_t o = 0; o < OUT; o++) {
+                    float want = decoded_output(w, x + r * HEADS * IN_STRIDE, h, o);
+                    assert_memory_equal(&want, &got[(r * HEADS + h) * OUT_STRIDE + o], sizeof want);
+                }
+    }
+}
+
+static void transposed_fp8_and_affine_are_decoded(void **state) {
+    (void)state;
+    static uint8_t codes[HEADS * IN * OUT];
+    static float scales[(HEADS * IN + 1) * OUT], biases[HEADS * IN * OUT];
+    for (size_t i = 0; i < sizeof codes; i++)
+        codes[i] = (uint8_t)(random_bits() % 0x78);
+    for (size_t i = 0; i < HEADS * IN * OUT; i++)
+        biases[i] = scales[i] = scales[OUT + i] = random_float();
+    static const uint32_t groups[][3] = {
+        {16, 16, 0}, {16, 16, 8}, {8, 40, 0}, {10, 8, 3}, {48, 16, 16}}; /* inputs, outputs, place of row 0 */
+    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++)
+        for (unsigned format = MATRIX_F8_BLOCK; format <= MATRIX_F8_E5M2_BLOCK; format += MATRIX_F8_E5M2_BLOCK - MATRIX_F8_BLOCK) {
+            const struct matrix w = {.format = format,
+                                     .rows = HEADS * IN,
+                                     .cols = OUT,
+                                     .data = codes,
+                                     .row_bytes = OUT,
+                                     .scales = (const uint8_t *)scales,
+                                     .scales_row_bytes = OUT * sizeof(float),
+                                     .scale_dtype = DTYPE_F32,
+                                     .group_rows = groups[g][0],
+                                     .group_cols = groups[g][1],
+                                     .group_row_offset = groups[g][2],
+                                     .tensor_scale = 1};
+            check_transposed(&w);
+        }
+    const struct matrix affine = {.format = MATRIX_AFFINE,
+                                  .rows = HEADS * IN,
+                                  .cols = OUT,
+                                  .data = codes,
+                                  .row_bytes = OUT / 2,
+                                  .bits = 4,
+                                  .scales = (const uint8_t *)scales,
+                                  .biases = (const uint8_t *)biases,
+                                  .scales_row_bytes = OUT * sizeof(float),
+                                  .scale_dtype = DTYPE_F32,
+                                  .group_cols = 8,
+                                  .tensor_scale = 1};
+    check_transposed(&affine);
+}
+
 /* ---- heads in runs of rows ---- */
 
 enum { GROUP = 10, RUN_FIRST = STEP - OUT }; /* scales for every 10 rows: no head begins with a group */
@@ -238,6 +313,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_and_transposed_agree),
         cmocka_unit_test(parts_and_rows_change_nothing),
+        cmocka_unit_test(transposed_fp8_and_affine_are_decoded),
         cmocka_unit_test(runs_of_rows_become_records),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,7 +59,9 @@ static void run(const struct subject *s, const struct passes *passes, size_t pas
         for (uint32_t q = 0; q < SEQUENCES; q++)
             for (uint32_t r = 0; r < passes[p].rows[q]; r++)
                 rows[call.rows++] = (struct op_row){.sequence = q, .position = length[q] + r};
-        for (int i = 0; i < 3 && s->in[i]; i++) {
+        for (int i = 0; i < 3; i++) {
+            if (!s->in[i])
+                continue;
             call.in_width[i] = s->in_width[i];
             call.in[i] = calloc(call.rows, s->in_width[i] * sizeof(float));
             for (size_t r = 0; r < call.rows; r++)
@@ -165,45 +167,72 @@ static void convolution(void **state) {
 
 /* ---- delta rule ---- */
 
-static void check_delta(const struct op *op) {
+struct numbers { /* of a call, heads outermost */
+    float *x, *gates, *decays, *rate, *bias, *skip, *want;
+    double *held; /* [heads][value_dim][key_dim] */
+};
+
+/* What the rule is, for one row and head. */
+static void expect_head(const struct op *op, const struct numbers *n, bool plain, size_t row, size_t h, size_t width, size_t gates) {
     size_t heads = op->delta_rule.heads, keys = op->delta_rule.key_heads, dk = op->delta_rule.key_dim, dv = op->delta_rule.value_dim;
-    size_t width = 2 * keys * dk + heads * dv, gates = heads / op->delta_rule.gate_group * op->delta_rule.gate_stride + 3;
-    float *x = calloc(ROWS * width, sizeof *x), *ba = calloc(ROWS * gates, sizeof *ba), *rate = calloc(heads, sizeof *rate),
-          *bias = calloc(heads, sizeof *bias), *want = calloc(ROWS * heads * dv, sizeof *want);
-    double *held = calloc(heads * dv * dk, sizeof *held);
-    assert_true(x && ba && rate && bias && want && held);
-    fill(x, ROWS * width), fill(ba, ROWS * gates), fill(rate, heads), fill(bias, heads);
+    size_t key = op->delta_rule.tiled ? h % keys : h / (heads / keys);
+    size_t at = row * gates + h / op->delta_rule.gate_group * op->delta_rule.gate_stride + h % op->delta_rule.gate_group;
+    double step = log1p(exp((double)n->gates[at + op->delta_rule.a_offset] + (double)n->bias[h]));
+    step = fmin(fmax(step, (double)op->delta_rule.least), (double)op->delta_rule.most);
+    double beta = plain ? step : 1 / (1 + exp(-(double)n->gates[at + op->delta_rule.b_offset]));
+    const float *x = n->x + row * width, *q = x + op->delta_rule.q_offset + key * dk, *k = x + op->delta_rule.k_offset + key * dk;
+    for (size_t j = 0; j < dv; j++) {
+        double *held = n->held + (h * dv + j) * dk, sum = 0, out = 0, v = (double)x[op->delta_rule.v_offset + h * dv + j];
+        for (size_t i = 0; i < dk; i++)
+            sum +=
+                (held[i] *= op->delta_rule.channel_decay ? (double)n->decays[(row * heads + h) * dk + i] : exp((double)n->rate[h] * step)) *
+                (double)k[i];
+        for (size_t i = 0; i < dk; i++)
+            out += (held[i] += beta * (plain ? v : v - sum) * (double)k[i]) * (double)q[i];
+        out = out * (double)op->delta_rule.scale + (n->skip ? (double)n->skip[h] * v : 0);
+        assert_true(fabs(out - (double)n->want[(row * heads + h) * dv + j]) < 1e-3);
+    }
+}
+
+static float *numbers(size_t count) {
+    float *x = calloc(count, sizeof *x);
+    assert_non_null(x);
+    fill(x, count);
+    return x;
+}
+
+static void check_delta(const struct op *op, bool plain, bool skip) {
+    size_t heads = op->delta_rule.heads, dk = op->delta_rule.key_dim, dv = op->delta_rule.value_dim;
+    size_t width = 2 * op->delta_rule.key_heads * dk + heads * dv,
+           gates = heads / op->delta_rule.gate_group * op->delta_rule.gate_stride + 3;
+    struct numbers n = {.x = numbers(ROWS * width),
+                        .gates = numbers(ROWS * gates),
+                        .decays = numbers(ROWS * heads * dk),
+                        .rate = numbers(heads),
+                        .bias = numbers(heads),
+                        .skip = skip ? numbers(heads) : NULL,
+                        .want = numbers(ROWS * heads * dv),
+                        .held = calloc(heads * dv * dk, sizeof(double))};
+    assert_non_null(n.held);
     for (size_t h = 0; h < heads; h++)
-        rate[h] = -fabsf(rate[h]);
+        n.rate[h] = -fabsf(n.rate[h]);
+    for (size_t i = 0; i < ROWS * heads * dk; i++)
+        n.decays[i] = fabsf(n.decays[i]);
+    bool channel = op->delta_rule.channel_decay;
     const struct subject s = {.op = op,
-                              .in_width = {width, gates, gates},
+                              .in_width = {width, gates, channel ? heads * dk : gates},
                               .out_width = heads * dv,
                               .state_floats = heads * dv * dk,
-                              .in = {x, ba, ba},
-                              .constant = {rate, bias}};
-    assert_bits_stay(&s, want);
+                              .in = {n.x, plain ? NULL : n.gates, channel ? n.decays : n.gates},
+                              .constant = {channel ? NULL : n.rate, channel ? NULL : n.bias, n.skip}};
+    assert_bits_stay(&s, n.want);
     for (size_t row = 0; row < ROWS; row++) {
         if (row % LENGTH == 0)
-            memset(held, 0, heads * dv * dk * sizeof *held);
-        for (size_t h = 0; h < heads; h++) {
-            size_t key = op->delta_rule.tiled ? h % keys : h / (heads / keys);
-            size_t at = h / op->delta_rule.gate_group * op->delta_rule.gate_stride + h % op->delta_rule.gate_group;
-            double beta = 1 / (1 + exp(-(double)ba[row * gates + op->delta_rule.b_offset + at]));
-            double decay = exp((double)rate[h] * log1p(exp((double)ba[row * gates + op->delta_rule.a_offset + at] + (double)bias[h])));
-            const float *q = x + row * width + op->delta_rule.q_offset + key * dk,
-                        *k = x + row * width + op->delta_rule.k_offset + key * dk;
-            for (size_t j = 0; j < dv; j++) {
-                double *state = held + (h * dv + j) * dk, sum = 0, out = 0;
-                for (size_t i = 0; i < dk; i++)
-                    sum += (state[i] *= decay) * (double)k[i];
-                double stored = beta * ((double)x[row * width + op->delta_rule.v_offset + h * dv + j] - sum);
-                for (size_t i = 0; i < dk; i++)
-                    out += (state[i] += stored * (double)k[i]) * (double)q[i];
-                assert_true(fabs(out * (double)op->delta_rule.scale - (double)want[(row * heads + h) * dv + j]) < 1e-3);
-            }
-        }
+            memset(n.held, 0, heads * dv * dk * sizeof *n.held);
+        for (size_t h = 0; h < heads; h++)
+            expect_head(op, &n, plain, row, h, width, gates);
     }
-    free(x), free(ba), free(rate), free(bias), free(want), free(held);
+    free(n.x), free(n.gates), free(n.decays), free(n.rate), free(n.bias), free(n.skip), free(n.want), free(n.held);
 }
 
 static void delta_rule(void **state) {
@@ -219,13 +248,14 @@ static void delta_rule(void **state) {
                                    .gate_stride = 6,
                                    .a_offset = 1,
                                    .b_offset = 2,
+                                   .most = 1e30f,
                                    .scale = 0.35f}};
-    check_delta(&op);
+    check_delta(&op, false, false);
     op.delta_rule.tiled = true;
-    check_delta(&op);
+    check_delta(&op, false, false);
     op.delta_rule.tiled = false;
     op.delta_rule.gate_group = 2, op.delta_rule.gate_stride = 4, op.delta_rule.a_offset = 2, op.delta_rule.b_offset = 0;
-    check_delta(&op);
+    check_delta(&op, false, true);
     op = (struct op){.kind = OP_DELTA_RULE,
                      .delta_rule = {.heads = 1,
                                     .key_heads = 1,
@@ -235,11 +265,69 @@ static void delta_rule(void **state) {
                                     .v_offset = 80,
                                     .gate_group = 1,
                                     .gate_stride = 1,
+                                    .most = 1e30f,
                                     .scale = 1}};
-    check_delta(&op);
+    check_delta(&op, false, false);
+}
+
+static void decay_of_each_channel(void **state) {
+    (void)state;
+    const struct op op = {.kind = OP_DELTA_RULE,
+                          .delta_rule = {.heads = 3,
+                                         .key_heads = 3,
+                                         .key_dim = 20,
+                                         .value_dim = 9,
+                                         .k_offset = 60,
+                                         .v_offset = 120,
+                                         .gate_group = 3,
+                                         .gate_stride = 3,
+                                         .channel_decay = true,
+                                         .scale = 0.5f}};
+    check_delta(&op, false, false);
+}
+
+/* v, k, q in the order of state space models; steps within bounds. */
+static void state_space(void **state) {
+    (void)state;
+    struct op op = {.kind = OP_DELTA_RULE,
+                    .delta_rule = {.heads = 4,
+                                   .key_heads = 2,
+                                   .key_dim = 16,
+                                   .value_dim = 12,
+                                   .k_offset = 48,
+                                   .q_offset = 80,
+                                   .gate_group = 4,
+                                   .gate_stride = 4,
+                                   .most = 1e30f,
+                                   .scale = 1}};
+    check_delta(&op, true, true);
+    op.delta_rule.least = 0.6f, op.delta_rule.most = 0.9f;
+    check_delta(&op, true, false);
+}
+
+static void decay(void **state) {
+    (void)state;
+    enum { HEADS = 3, SIZE = 7, DECAY_ROWS = 5 };
+    const struct op op = {.kind = OP_DECAY, .decay = {.heads = HEADS, .size = SIZE}};
+    float *a = numbers(DECAY_ROWS * HEADS * SIZE), *y = numbers(DECAY_ROWS * HEADS * SIZE), *bias = numbers(HEADS * SIZE);
+    const float rate[HEADS] = {-0.1f, -1, -8};
+    struct cpu_backend_options options = {.threads = 2, .isa = CPU_ISA_REF, .limits = {.rows = DECAY_ROWS}};
+    struct backend *backend;
+    struct error err;
+    struct op_call call = {
+        .rows = DECAY_ROWS, .in = {a}, .out = {y}, .in_width = {HEADS * SIZE}, .out_width = {HEADS * SIZE}, .constant = {rate, bias}};
+    ASSERT_OK(cpu_backend_create(&options, &backend, &err), err);
+    ASSERT_OK(backend_run(backend, &op, &call, &err), err);
+    for (size_t i = 0; i < DECAY_ROWS * HEADS * SIZE; i++) {
+        double x = (double)a[i] + (double)bias[i % (HEADS * SIZE)];
+        assert_true(fabs(exp((double)rate[i / SIZE % HEADS] * log1p(exp(x))) - (double)y[i]) < 1e-6);
+    }
+    backend_destroy(backend);
+    free(a), free(y), free(bias);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(convolution), cmocka_unit_test(delta_rule)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(convolution), cmocka_unit_test(delta_rule), cmocka_unit_test(decay_of_each_channel),
+                                       cmocka_unit_test(state_space), cmocka_unit_test(decay)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -113,6 +113,9 @@ static enum status cpu_run(struct backend *backend, const struct op *op, const s
     case OP_SHORT_CONV:
         cpu_run_short_conv(cpu, op, call);
         break;
+    case OP_DECAY:
+        cpu_run_decay(cpu, op, call);
+        break;
     case OP_DELTA_RULE:
         cpu_run_delta_rule(cpu, op, call);
         break;

@@ -12,7 +12,7 @@
 
 #define CHUNK_BYTES (32u << 10) /* as in cpu_matmul.c */
 #define SUM_LANES 16
-#define COLUMNS_TOGETHER 128 /* outputs of a transposed head that a thread takes at a time */
+#define COLUMNS_TOGETHER 256 /* outputs of a transposed head that a thread takes at a time */
 
 struct heads_job {
     const struct cpu_backend *cpu;

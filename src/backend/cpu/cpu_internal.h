@@ -57,6 +57,7 @@ void cpu_run_index(struct cpu_backend *cpu, const struct op *op, const struct op
 void cpu_run_head_matmul(struct cpu_backend *cpu, const struct op *op, const struct op_call *call);
 void cpu_run_copy_heads(struct cpu_backend *cpu, const struct op *op, const struct op_call *call);
 void cpu_run_short_conv(struct cpu_backend *cpu, const struct op *op, const struct op_call *call);
+void cpu_run_decay(struct cpu_backend *cpu, const struct op *op, const struct op_call *call);
 void cpu_run_delta_rule(struct cpu_backend *cpu, const struct op *op, const struct op_call *call);
 void cpu_run_experts(struct cpu_backend *cpu, const struct op *op, const struct op_call *call);
 void cpu_run_rows(struct cpu_backend *cpu, const struct op *op, const struct op_call *call); /* everything that works row by row */

@@ -75,7 +75,7 @@ static void convolve(const struct recurrent_job *job, size_t run, const struct c
         struct short_conv_args args = {.weight_stride = all,
                                        .bias = job->call->constant[1] ? job->call->constant[1] + c->out : NULL,
                                        .silu = op->short_conv.silu,
-                                       .y = job->call->out[0] + (first + r) * job->call->out_width[0] + c->out,
+                                       .y = job->call->out[0] + (first + r) * job->call->out_width[0] + op->short_conv.out_offset + c->out,
                                        .count = c->count};
         for (size_t t = 0; t < kernel; t++) {
             const float *input = input_at(job, first, c, r + t);
@@ -110,7 +110,47 @@ void cpu_run_short_conv(struct cpu_backend *cpu, const struct op *op, const stru
     thread_pool_run(cpu->pool, job.run_count * job.items, call->rows < 8 ? 8 : 1, short_conv_body, &job);
 }
 
+/* ---- decay ---- */
+
+static void decay_body(void *context, size_t begin, size_t end, unsigned worker) {
+    const struct recurrent_job *job = context;
+    size_t heads = job->op->decay.heads, size = job->op->decay.size;
+    (void)worker;
+    for (size_t item = begin; item < end; item++) {
+        size_t head = item % heads, at = head * size;
+        const float *a = job->call->in[0] + item / heads * job->call->in_width[0] + at;
+        float *y = job->call->out[0] + item / heads * job->call->out_width[0] + at;
+        for (size_t i = 0; i < size; i++)
+            y[i] = math_exp(job->call->constant[0][head] * math_softplus(a[i] + job->call->constant[1][at + i]));
+    }
+}
+
+void cpu_run_decay(struct cpu_backend *cpu, const struct op *op, const struct op_call *call) {
+    struct recurrent_job job = {.cpu = cpu, .op = op, .call = call};
+    thread_pool_run(cpu->pool, call->rows * op->decay.heads, 1, decay_body, &job);
+}
+
 /* ---- delta rule ---- */
+
+/* Strength and decay of one row. */
+static void set_gates(const struct recurrent_job *job, size_t row, size_t head, struct delta_rule_args *args) {
+    const struct op *op = job->op;
+    const struct op_call *call = job->call;
+    size_t at = head / op->delta_rule.gate_group * op->delta_rule.gate_stride + head % op->delta_rule.gate_group;
+    const float *a = call->in[2] + row * call->in_width[2];
+    if (op->delta_rule.channel_decay) {
+        args->decays = a + head * op->delta_rule.key_dim;
+    } else {
+        float step = math_softplus(a[op->delta_rule.a_offset + at] + call->constant[1][head]);
+        step = step < op->delta_rule.least ? op->delta_rule.least : step;
+        step = step > op->delta_rule.most ? op->delta_rule.most : step;
+        args->decay = math_exp(call->constant[0][head] * step);
+        args->beta = step;
+    }
+    args->plain = call->in[1] == NULL;
+    if (call->in[1])
+        args->beta = math_sigmoid(*(call->in[1] + row * call->in_width[1] + op->delta_rule.b_offset + at));
+}
 
 /* Rows [begin, end) of a head's state, through all rows of a run. */
 static void advance(const struct recurrent_job *job, size_t run, size_t head, size_t begin, size_t end) {
@@ -118,7 +158,6 @@ static void advance(const struct recurrent_job *job, size_t run, size_t head, si
     const struct op_call *call = job->call;
     size_t key_dim = op->delta_rule.key_dim, key_heads = op->delta_rule.key_heads, first = job->cpu->runs[run];
     size_t key_head = op->delta_rule.tiled ? head % key_heads : head / (op->delta_rule.heads / key_heads);
-    size_t gate = head / op->delta_rule.gate_group * op->delta_rule.gate_stride + head % op->delta_rule.gate_group;
     size_t value = head * op->delta_rule.value_dim + begin;
     const struct recurrent_view *state = &call->recurrent[call->row[first].sequence];
     struct delta_rule_args args = {.before = state->before + value * key_dim,
@@ -132,14 +171,14 @@ static void advance(const struct recurrent_job *job, size_t run, size_t head, si
     }
     for (size_t r = first; r < job->cpu->runs[run + 1]; r++) {
         const float *x = call->in[0] + r * call->in_width[0];
-        float a = *(call->in[2] + r * call->in_width[2] + op->delta_rule.a_offset + gate) + call->constant[1][head];
         args.q = x + op->delta_rule.q_offset + key_head * key_dim;
         args.k = x + op->delta_rule.k_offset + key_head * key_dim;
         args.v = x + op->delta_rule.v_offset + value;
-        args.beta = math_sigmoid(*(call->in[1] + r * call->in_width[1] + op->delta_rule.b_offset + gate));
-        args.decay = math_exp(call->constant[0][head] * math_softplus(a));
         args.out = call->out[0] + r * call->out_width[0] + value;
+        set_gates(job, r, head, &args);
         job->cpu->kernels->delta_rule(&args);
+        if (call->constant[2])
+            job->cpu->kernels->add_scaled(args.out, args.v, call->constant[2][head], args.rows);
         args.before = args.after;
     }
 }

@@ -21,10 +21,12 @@ void ref_short_conv(const struct short_conv_args *args) {
 void ref_delta_rule(const struct delta_rule_args *args) {
     for (size_t r = 0; r < args->rows; r++) {
         const float *before = args->before + r * args->key_dim;
-        float *after = args->after + r * args->key_dim;
+        float *after = args->after + r * args->key_dim, held = 0.0f;
         for (size_t i = 0; i < args->key_dim; i++)
-            after[i] = before[i] * args->decay;
-        float stored = (args->v[r] - lanes_dot(after, args->k, args->key_dim)) * args->beta;
+            after[i] = before[i] * (args->decays ? args->decays[i] : args->decay);
+        if (!args->plain)
+            held = lanes_dot(after, args->k, args->key_dim);
+        float stored = (args->v[r] - held) * args->beta;
         for (size_t i = 0; i < args->key_dim; i++)
             after[i] = fmaf(args->k[i], stored, after[i]);
         args->out[r] = lanes_dot(after, args->q, args->key_dim) * args->scale;

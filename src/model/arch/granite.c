@@ -38,3 +38,29 @@ const struct arch_spec arch_granitemoe = {
     .router = ROUTER_SOFTMAX_CHOSEN,
     .logit_scale_divides = true,
 };
+
+/* Granite 4: state spaces, attention in every few layers. Without experts the shared feed-forward is the only one. */
+static const struct role_override hybrid_roles[] = {
+    {ROLE_ROUTER, NULL, {"block_sparse_moe.router.layer"}},
+    {ROLE_EXPERT_GATE_UP, NULL, {"block_sparse_moe.input_linear"}},
+    {ROLE_EXPERT_DOWN, NULL, {"block_sparse_moe.output_linear", "block_sparse_moe.switch_mlp.down_proj"}},
+    {ROLE_SHARED_GATE_UP, NULL, {"shared_mlp.input_linear"}},
+    {ROLE_SHARED_DOWN, NULL, {"shared_mlp.output_linear"}},
+    {ROLE_FFN_GATE_UP, NULL, {"shared_mlp.input_linear"}},
+    {ROLE_FFN_DOWN, NULL, {"shared_mlp.output_linear", "mlp.down_proj"}},
+    ROLE_END,
+};
+
+const struct arch_spec arch_granitemoehybrid = {
+    .name = "granitemoehybrid",
+    .gguf = ARCH_NAMES("granitehybrid"),
+    .model_types = ARCH_NAMES("granitemoehybrid"),
+    .architectures = ARCH_NAMES("GraniteMoeHybridForCausalLM"),
+    .params = params,
+    .roles = hybrid_roles,
+    .gguf_interleaved_qk = true,
+    .pattern = PATTERN_ALL_FULL,
+    .gguf_finetuned_is_rope = true,
+    .router = ROUTER_SOFTMAX_CHOSEN,
+    .logit_scale_divides = true,
+};

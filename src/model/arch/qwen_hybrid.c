@@ -8,8 +8,8 @@ static const struct role_override roles[] = {
 
 static const struct param_override params[] = {
     {PARAM_HEAD_DIM, NULL, NULL, PARAM_IN_HF, 256},      {PARAM_EXPERT_RENORMALISE, NULL, NULL, PARAM_IN_BOTH, 1},
-    {PARAM_DELTA_HEADS, NULL, NULL, PARAM_IN_HF, 32},    {PARAM_DELTA_KEY_HEADS, NULL, NULL, PARAM_IN_HF, 16},
-    {PARAM_DELTA_KEY_DIM, NULL, NULL, PARAM_IN_HF, 128}, PARAM_END,
+    {PARAM_RECURRENT_HEADS, NULL, NULL, PARAM_IN_HF, 32},    {PARAM_RECURRENT_KEY_HEADS, NULL, NULL, PARAM_IN_HF, 16},
+    {PARAM_RECURRENT_KEY_DIM, NULL, NULL, PARAM_IN_HF, 128}, PARAM_END,
 };
 
 const struct arch_spec arch_qwen3_next = {
