@@ -7,27 +7,39 @@
 #include "base/byte_buffer.h"
 #include "base/check.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "text/jinja.h"
 
 #define ARGUMENTS_BYTES_MAX ((size_t)64 << 20)
 
 static enum status no_memory(struct error *err) { return error_set(err, STATUS_NO_MEMORY, "no memory for the messages"); }
 
-/* Text parts joined to one string, or NULL when `content` is no list of text parts alone. */
-static json_t *join_parts(const json_t *content) {
-    struct byte_buffer joined;
-    size_t count = json_array_size(content);
-    if (count == 0)
-        return NULL;
-    for (size_t i = 0; i < count; i++) {
+/* A list or object with the same items, or NULL: json_copy leaves out items for which it has no memory. */
+static json_t *shallow_copy(const json_t *value) {
+    json_t *copy = json_copy((json_t *)value);
+    if (json_object_size(copy) == json_object_size(value) && json_array_size(copy) == json_array_size(value))
+        return copy;
+    json_decref(copy);
+    return NULL;
+}
+
+/* Whether content is a list of text parts alone. */
+static bool is_text_parts(const json_t *content) {
+    for (size_t i = 0; i < json_array_size(content); i++) {
         const json_t *part = json_array_get(content, i), *type = json_object_get(part, "type");
         if (!json_is_string(json_object_get(part, "text")) ||
             (type && strcmp(json_string_value(type) ? json_string_value(type) : "", "text") != 0))
-            return NULL;
+            return false;
     }
+    return json_array_size(content) > 0;
+}
+
+/* The texts of parts as one string; NULL: no memory. */
+static json_t *join_parts(const json_t *content) {
+    struct byte_buffer joined;
     byte_buffer_init(&joined, SIZE_MAX / 2);
     enum status status = STATUS_OK;
-    for (size_t i = 0; i < count && status == STATUS_OK; i++) {
+    for (size_t i = 0; i < json_array_size(content) && status == STATUS_OK; i++) {
         const json_t *text = json_object_get(json_array_get(content, i), "text");
         status = byte_buffer_append(&joined, json_string_value(text), json_string_length(text), NULL);
     }
@@ -75,7 +87,7 @@ static enum status prepare_arguments(const json_t *arguments, bool as_text, size
 static enum status prepare_call(const json_t *call, bool as_text, size_t message, size_t index, json_t **out, struct error *err) {
     const json_t *function = json_object_get(call, "function"), *holder = json_is_object(function) ? function : call;
     const json_t *arguments = json_object_get(holder, "arguments");
-    *out = json_copy((json_t *)call);
+    *out = shallow_copy(call);
     if (!*out)
         return no_memory(err);
     if (!json_is_object(call) || !arguments)
@@ -84,7 +96,7 @@ static enum status prepare_call(const json_t *call, bool as_text, size_t message
     TRY(prepare_arguments(arguments, as_text, message, index, &ready, err));
     if (holder == call)
         return json_object_set_new(*out, "arguments", ready) == 0 ? STATUS_OK : no_memory(err);
-    json_t *copy = json_copy((json_t *)function);
+    json_t *copy = shallow_copy(function);
     if (json_object_set_new(copy, "arguments", ready) != 0 || json_object_set_new(*out, "function", copy) != 0)
         return no_memory(err);
     return STATUS_OK;
@@ -116,26 +128,34 @@ static json_t *reasoning_of(const json_t *message) {
     return NULL;
 }
 
+/* The value of one key of a message as the template gets it; *out is a new reference. */
+static enum status prepare_value(const char *key, json_t *value, unsigned adaptations, size_t index, json_t **out, struct error *err) {
+    *out = NULL;
+    if (strcmp(key, "tool_calls") == 0 && json_is_array(value))
+        return prepare_calls(value, adaptations & CHAT_TEXT_ARGUMENTS, index, out, err);
+    if (strcmp(key, "content") == 0 && is_text_parts(value))
+        *out = join_parts(value);
+    else if (strcmp(key, "role") == 0 && (adaptations & CHAT_DEVELOPER_AS_SYSTEM) && strcmp(json_string_value(value), "developer") == 0)
+        *out = json_string("system");
+    else
+        *out = json_incref(value);
+    return *out ? STATUS_OK : no_memory(err);
+}
+
 static enum status prepare_message(const json_t *message, unsigned adaptations, size_t index, json_t *out, struct error *err) {
     json_t *reasoning = reasoning_of(message);
     int failed = reasoning ? json_object_set(out, "thinking", reasoning) : 0; /* first, as transformers orders the keys */
     for (void *at = json_object_iter((json_t *)message); at && !failed; at = json_object_iter_next((json_t *)message, at)) {
         const char *key = json_object_iter_key(at);
-        json_t *value = json_object_iter_value(at), *changed = NULL;
-        if (json_is_null(value))
+        json_t *value = NULL;
+        if (json_is_null(json_object_iter_value(at)))
             continue;
-        if (strcmp(key, "content") == 0)
-            changed = join_parts(value);
-        else if (strcmp(key, "tool_calls") == 0 && json_is_array(value)) {
-            enum status status = prepare_calls(value, adaptations & CHAT_TEXT_ARGUMENTS, index, &changed, err);
-            if (status != STATUS_OK) {
-                json_decref(changed);
-                return status;
-            }
-        } else if (strcmp(key, "role") == 0 && (adaptations & CHAT_DEVELOPER_AS_SYSTEM) &&
-                   strcmp(json_string_value(value), "developer") == 0)
-            changed = json_string("system");
-        failed = changed ? json_object_set_new(out, key, changed) : json_object_set(out, key, value);
+        enum status status = prepare_value(key, json_object_iter_value(at), adaptations, index, &value, err);
+        if (status != STATUS_OK) {
+            json_decref(value);
+            return status;
+        }
+        failed = json_object_set_new(out, key, value);
     }
     if (reasoning && !failed)
         failed = json_object_set(out, "reasoning_content", reasoning);
@@ -209,7 +229,7 @@ enum status chat_messages_mark_final(json_t *messages, json_t **text, struct err
         const json_t *part = json_array_get(content, i), *words = json_object_get(part, "text");
         if (!json_is_string(words))
             continue;
-        json_t *parts = json_copy(content), *copy = json_copy((json_t *)part);
+        json_t *parts = shallow_copy(content), *copy = shallow_copy(part);
         *text = json_incref((json_t *)words);
         bool done = json_object_set_new(copy, "text", with_mark(words)) == 0 && json_array_set(parts, i, copy) == 0 &&
                     json_object_set(message, "content", parts) == 0;
@@ -218,4 +238,53 @@ enum status chat_messages_mark_final(json_t *messages, json_t **text, struct err
         return done ? STATUS_OK : no_memory(err);
     }
     return error_set(err, STATUS_INVALID, "continue_final_message: the last message has no text to continue");
+}
+
+/* ---- messages that a template leaves out ---- */
+
+#define KEPT_WORD "KEPTMESSAGE"
+
+/* Developer and tool messages and system messages behind the first, if they have a text. */
+static bool may_be_dropped(const json_t *messages, size_t index) {
+    const json_t *message = json_array_get(messages, index), *content = json_object_get(message, "content");
+    const char *role = json_string_value(json_object_get(message, "role"));
+    bool asked = role && (strcmp(role, "developer") == 0 || strcmp(role, "tool") == 0 || (strcmp(role, "system") == 0 && index > 0));
+    return asked && json_string_length(content) > 0;
+}
+
+enum status chat_messages_replace_contents(json_t *messages, size_t *count, struct error *err) {
+    *count = 0;
+    for (size_t i = 0; i < json_array_size(messages); i++) {
+        char word[40];
+        if (!may_be_dropped(messages, i))
+            continue;
+        snprintf(word, sizeof word, KEPT_WORD "%zuX", i);
+        if (json_object_set_new(json_array_get(messages, i), "content", json_string(word)) != 0)
+            return no_memory(err);
+        ++*count;
+    }
+    return STATUS_OK;
+}
+
+enum status chat_messages_find_dropped(const json_t *messages, struct text prompt, size_t *dropped, struct error *err) {
+    size_t count = json_array_size(messages), first = SIZE_MAX;
+    bool *found = memory_alloc_array(count, sizeof *found);
+    const char *at = prompt.data, *end = at + prompt.size_bytes;
+    if (!found)
+        return no_memory(err);
+    while ((at = memmem(at, (size_t)(end - at), KEPT_WORD, strlen(KEPT_WORD))) != NULL) {
+        size_t digits = 0;
+        uint64_t index;
+        at += strlen(KEPT_WORD);
+        while (at + digits < end && at[digits] >= '0' && at[digits] <= '9')
+            digits++;
+        if (text_parse_u64((struct text){at, digits}, &index) && index < count)
+            found[index] = true;
+    }
+    for (size_t i = 0; i < count && first == SIZE_MAX; i++)
+        if (may_be_dropped(messages, i) && !found[i])
+            first = i;
+    memory_free(found);
+    *dropped = first;
+    return STATUS_OK;
 }

@@ -67,14 +67,19 @@ static size_t trimmed_end(const char *data, size_t end) {
     return end;
 }
 
+static size_t trimmed_begin(const char *data, size_t end) {
+    size_t begin = 0;
+    for (size_t next = 0; begin < end; begin = next)
+        if (!python_is_space(jinja_next_code_point(data, end, &next)))
+            break;
+    return begin;
+}
+
 /* Where the prompt ends when it goes up to the mark behind the final message; SIZE_MAX: the template changed that message. */
 static size_t find_end(struct text rendered, const json_t *final_text) {
     struct text mark = TEXT(CHAT_CONTINUE_MARK), bare = {mark.data, mark.size_bytes - 1};
     const char *text = json_string_value(final_text);
-    size_t end = trimmed_end(text, json_string_length(final_text)), begin = 0;
-    for (size_t next = 0; begin < end; begin = next) /* left side */
-        if (!python_is_space(jinja_next_code_point(text, end, &next)))
-            break;
+    size_t end = trimmed_end(text, json_string_length(final_text)), begin = trimmed_begin(text, end);
     if (end > begin && !memmem(rendered.data, rendered.size_bytes, text + begin, end - begin))
         return SIZE_MAX;
     for (size_t at = rendered.size_bytes; at-- > 0;) {
@@ -158,28 +163,77 @@ static enum status check_request(const struct chat_request *request, struct erro
     return STATUS_OK;
 }
 
-enum status chat_template_render(const struct chat_template *chat, const struct chat_request *request, struct chat_prompt *out,
-                                 struct error *err) {
-    *out = (struct chat_prompt){0};
-    TRY(check_request(request, err));
-    unsigned adaptations = 0, adaptable = chat_messages_adaptable(request->messages);
+/* Renders, with the adaptations that it takes; *adaptations are those to begin with, then those of the result. */
+static enum status render_adapted(const struct chat_template *chat, const struct chat_request *request, unsigned *adaptations,
+                                  struct chat_prompt *out, struct error *err) {
+    unsigned adaptable = chat_messages_adaptable(request->messages);
     struct error first = {.status = STATUS_OK}, *problem_text = &first, later;
     for (;;) {
         json_t *messages = NULL;
         struct jinja_error problem = {.failure = JINJA_OK};
-        enum status status = chat_messages_prepare(request->messages, adaptations, &messages, problem_text);
+        enum status status = chat_messages_prepare(request->messages, *adaptations, &messages, problem_text);
         if (status == STATUS_OK)
             status = render_once(chat, request, messages, out, &problem, problem_text);
         json_decref(messages);
         if (status == STATUS_OK)
             return STATUS_OK;
         chat_prompt_deinit(out);
-        unsigned next = status == STATUS_INVALID && problem.failure != JINJA_OK ? next_adaptation(adaptable & ~adaptations, &problem) : 0;
+        unsigned next = status == STATUS_INVALID && problem.failure != JINJA_OK ? next_adaptation(adaptable & ~*adaptations, &problem) : 0;
         if (!next)
             return error_set(err, first.status, "%s", first.text);
-        adaptations |= next;
+        *adaptations |= next;
         problem_text = &later;
     }
+}
+
+/* ---- messages that a template drops ---- */
+
+/*
+ * The first message that is left out, or SIZE_MAX. A second rendering, with a word in place of each text, tells: a text that is only
+ * changed (quoted, cut at a mark) has its place. If that fails, all is well.
+ */
+static enum status find_dropped(const struct chat_template *chat, const struct chat_request *request, unsigned adaptations, size_t *dropped,
+                                struct error *err) {
+    struct chat_prompt words = {0};
+    struct jinja_error problem;
+    json_t *messages = NULL;
+    size_t count = 0;
+    *dropped = SIZE_MAX;
+    TRY(chat_messages_prepare(request->messages, adaptations, &messages, err));
+    enum status status = chat_messages_replace_contents(messages, &count, err);
+    if (status == STATUS_OK && count > 0) {
+        status = render_once(chat, request, messages, &words, &problem, err);
+        if (status == STATUS_OK)
+            status = chat_messages_find_dropped(messages, (struct text){words.text, words.size_bytes}, dropped, err);
+        else if (status == STATUS_INVALID)
+            status = STATUS_OK;
+    }
+    chat_prompt_deinit(&words);
+    json_decref(messages);
+    return status;
+}
+
+enum status chat_template_render(const struct chat_template *chat, const struct chat_request *request, struct chat_prompt *out,
+                                 struct error *err) {
+    *out = (struct chat_prompt){0};
+    TRY(check_request(request, err));
+    unsigned adaptations = 0;
+    size_t dropped = SIZE_MAX;
+    TRY(render_adapted(chat, request, &adaptations, out, err));
+    enum status status = request->drop_nothing ? find_dropped(chat, request, adaptations, &dropped, err) : STATUS_OK;
+    const char *role = json_string_value(json_object_get(json_array_get(request->messages, dropped), "role"));
+    if (status == STATUS_OK && role && strcmp(role, "developer") == 0 && !(adaptations & CHAT_DEVELOPER_AS_SYSTEM)) {
+        adaptations |= CHAT_DEVELOPER_AS_SYSTEM;
+        chat_prompt_deinit(out);
+        TRY(render_adapted(chat, request, &adaptations, out, err));
+        status = find_dropped(chat, request, adaptations, &dropped, err);
+    }
+    if (status == STATUS_OK && dropped != SIZE_MAX)
+        status = error_set(err, STATUS_INVALID, "messages[%zu]: the chat template %s drops a message of the role %s at this place", dropped,
+                           chat->origin, json_string_value(json_object_get(json_array_get(request->messages, dropped), "role")));
+    if (status != STATUS_OK)
+        chat_prompt_deinit(out);
+    return status;
 }
 
 /* The number of `count` digits at text + at, which `separator` (0: none) follows. */

@@ -9,6 +9,9 @@
  *            to one string without a separator, since many templates know only strings.
  * Adaptation a template that fails is tried again with what it may have missed, each only if it applies: role developer as system; an
  *            empty content where there is none; tool-call arguments as JSON text. If it fails still, the first error stands.
+ * Left out   some templates pass over a message without a word, and transformers lets them. With drop_nothing a developer message then
+ *            becomes a system message, and if a developer or tool message, or a system message behind the first, is left out still,
+ *            the request is refused. (Mistral's templates leave out the first system message after a tool's answer; that passes.)
  * Trust      only template text and the special tokens of the model may become control tokens; see jinja.h and chat_encode.h.
  * Threads    immutable after open; many may render at once (1 MiB of stack each).
  */
@@ -43,6 +46,7 @@ struct chat_request {
     const json_t *tokens;    /* object of texts: special tokens that override the model's, trusted; or NULL */
     bool add_generation_prompt;
     bool continue_final_message;       /* the prompt ends with the last message's text; not together with the above */
+    bool drop_nothing;                 /* refuse what the template would leave out; see Left out */
     const struct tm *clock;            /* NULL: local time */
     const struct jinja_limits *limits; /* NULL: the default */
 };

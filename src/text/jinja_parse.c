@@ -364,43 +364,30 @@ static void skip_to_block_end(struct jinja_parser *p) {
         p->token++;
 }
 
-/* The statement whose tag is the current token, up to its closing mark. */
-static struct jinja_node *parse_statement(struct jinja_parser *p) {
-    static const struct {
-        const char *tag;
-        enum jinja_node_kind kind;
-    } rows[] = {{"if", NODE_IF},
-                {"for", NODE_FOR},
-                {"set", NODE_SET},
-                {"macro", NODE_MACRO},
-                {"call", NODE_CALL_BLOCK},
-                {"with", NODE_WITH},
-                {"filter", NODE_FILTER_BLOCK},
-                {"block", NODE_BLOCK},
-                {"print", NODE_OUTPUT},
-                {"break", NODE_BREAK},
-                {"continue", NODE_CONTINUE},
-                {"generation", NODE_SCOPE},
-                {"autoescape", NODE_SCOPE},
-                {"include", NODE_LOADER},
-                {"import", NODE_LOADER},
-                {"from", NODE_LOADER},
-                {"extends", NODE_LOADER}};
-    size_t row = 0, count = sizeof rows / sizeof *rows;
-    struct text tag = p->token->text;
-    while (row < count && !(p->token->kind == TOKEN_NAME && text_is(tag, rows[row].tag)))
-        row++;
-    struct jinja_node *node = jinja_node_new(p, row < count ? rows[row].kind : NODE_OUTPUT, p->token);
-    if (p->token->kind != TOKEN_NAME)
-        jinja_parse_fail(p, p->token, "tag name expected");
-    else if (row == count)
-        fail_tag(p, tag);
-    if (p->failed)
-        return node;
-    p->token++;
-    node->before_line = p->code_line;
-    p->code_line = node->line;
-    switch (rows[row].kind) {
+static const struct {
+    const char *tag;
+    enum jinja_node_kind kind;
+} statement_tags[] = {{"if", NODE_IF},
+                      {"for", NODE_FOR},
+                      {"set", NODE_SET},
+                      {"macro", NODE_MACRO},
+                      {"call", NODE_CALL_BLOCK},
+                      {"with", NODE_WITH},
+                      {"filter", NODE_FILTER_BLOCK},
+                      {"block", NODE_BLOCK},
+                      {"print", NODE_OUTPUT},
+                      {"break", NODE_BREAK},
+                      {"continue", NODE_CONTINUE},
+                      {"generation", NODE_SCOPE},
+                      {"autoescape", NODE_SCOPE},
+                      {"include", NODE_LOADER},
+                      {"import", NODE_LOADER},
+                      {"from", NODE_LOADER},
+                      {"extends", NODE_LOADER}};
+
+/* What follows the tag of a statement, up to the closing mark of its last tag. */
+static void parse_statement_rest(struct jinja_parser *p, struct jinja_node *node, struct text tag) {
+    switch (node->kind) {
     case NODE_IF:
         parse_if(p, node, tag);
         break;
@@ -445,6 +432,25 @@ static struct jinja_node *parse_statement(struct jinja_parser *p) {
         skip_to_block_end(p);
         break;
     }
+}
+
+/* The statement whose tag is the current token, up to its closing mark. */
+static struct jinja_node *parse_statement(struct jinja_parser *p) {
+    size_t row = 0, count = sizeof statement_tags / sizeof *statement_tags;
+    struct text tag = p->token->text;
+    while (row < count && !(p->token->kind == TOKEN_NAME && text_is(tag, statement_tags[row].tag)))
+        row++;
+    struct jinja_node *node = jinja_node_new(p, row < count ? statement_tags[row].kind : NODE_OUTPUT, p->token);
+    if (p->token->kind != TOKEN_NAME)
+        jinja_parse_fail(p, p->token, "tag name expected");
+    else if (row == count)
+        fail_tag(p, tag);
+    if (p->failed)
+        return node;
+    p->token++;
+    node->before_line = p->code_line;
+    p->code_line = node->line;
+    parse_statement_rest(p, node, tag);
     return node;
 }
 
@@ -476,14 +482,18 @@ enum status jinja_compile(struct text source, struct jinja_template **out, struc
         template = arena_alloc(arena, sizeof *template);
         tokens = jinja_lex(arena, source);
     }
-    if (!template || !tokens) {
+    bool parsed = false;
+    if (template && tokens) {
+        template->arena = arena;
+        parsed = jinja_parse(template, tokens, problem);
+    }
+    if (!template || !tokens || arena_was_refused(arena)) {
         problem->failure = JINJA_LIMIT;
         snprintf(problem->message, sizeof problem->message, "no memory to compile the template");
         arena_destroy(arena);
         return STATUS_NO_MEMORY;
     }
-    template->arena = arena;
-    if (!jinja_parse(template, tokens, problem)) {
+    if (!parsed) {
         arena_destroy(arena);
         return STATUS_CORRUPT;
     }

@@ -473,7 +473,9 @@ enum status jinja_render(struct jinja_run *run, const struct jinja_template *tem
     *problem = run->error;
     if (run->failed) {
         *out = (struct jinja_output){.text = {"", 0}};
-        return run->error.failure == JINJA_LIMIT ? STATUS_OVER_BUDGET : STATUS_INVALID;
+        if (run->error.failure == JINJA_LIMIT)
+            return arena_was_refused(run->arena) ? STATUS_NO_MEMORY : STATUS_OVER_BUDGET;
+        return STATUS_INVALID;
     }
     ASSERT(s != NULL && run->depth == 0);
     out->text = jinja_string_text(s);

@@ -60,6 +60,8 @@ struct jinja_value jinja_fail(struct jinja_run *run, enum jinja_failure failure,
 }
 
 struct jinja_value jinja_fail_memory(struct jinja_run *run) {
+    if (arena_was_refused(run->arena))
+        return jinja_fail(run, JINJA_LIMIT, "no memory to render the template");
     return jinja_fail(run, JINJA_LIMIT, "the template needs more than %zu bytes of memory", run->limits.memory_bytes);
 }
 

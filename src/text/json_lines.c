@@ -24,16 +24,21 @@ json_t *json_lines_error(const char *text) {
 /* One line without its newline; *more is false at the end of the file. */
 static enum status read_line(FILE *in, struct byte_buffer *line, bool *more, struct error *err) {
     char chunk[16384];
+    size_t size = 0;
+    int c;
     byte_buffer_clear(line);
     *more = false;
-    while (fgets(chunk, sizeof chunk, in)) {
+    while ((c = getc_unlocked(in)) != EOF) {
         *more = true;
-        size_t size = strlen(chunk);
-        bool last = size > 0 && chunk[size - 1] == '\n';
-        TRY(byte_buffer_append(line, chunk, last ? size - 1 : size, err));
-        if (last)
-            return STATUS_OK;
+        if (c == '\n')
+            break;
+        chunk[size++] = (char)c;
+        if (size < sizeof chunk)
+            continue;
+        TRY(byte_buffer_append(line, chunk, size, err));
+        size = 0;
     }
+    TRY(byte_buffer_append(line, chunk, size, err));
     return ferror(in) ? error_set(err, STATUS_IO, "reading the input failed") : STATUS_OK;
 }
 

@@ -39,6 +39,10 @@ static json_t *message_json(const struct reply_output *out) {
         json_array_append_new(calls, json_pack("{s:s*, s:s, s:{s:s, s:s}}", "id", call->id, "type", "function", "function", "name",
                                                call->name, "arguments", call->arguments));
     }
+    if (json_array_size(calls) != out->calls.count) {
+        json_decref(calls);
+        return NULL;
+    }
     struct text content = byte_buffer_text(&out->content), reasoning = byte_buffer_text(&out->reasoning);
     return json_pack("{s:s%, s:s%, s:o}", "content", content.data, content.size_bytes, "reasoning_content", reasoning.data,
                      reasoning.size_bytes, "tool_calls", calls);

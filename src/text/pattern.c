@@ -11,8 +11,8 @@
 #define EXPRESSION_BYTES_MAX (1u << 18)
 #define PARENTHESES_MAX 100u /* the compiler recurses on them */
 #define JIT_STACK_FIRST_BYTES (32u << 10)
-#define JIT_STACK_MAX_BYTES (8u << 20) /* mapped on use; reached only by groups that repeat over megabytes */
-#define HEAP_LIMIT_KIB (256u << 10)    /* of the interpreter, which runs when the JIT stack is too small */
+#define JIT_STACK_MAX_BYTES (64u << 20) /* mapped, and touched only by groups that repeat over megabytes */
+#define HEAP_LIMIT_KIB (64u << 10)      /* of the interpreter, which runs when there is no JIT or its stack is too small */
 #define MATCH_LIMIT_FIRST 1000000u
 #define MATCH_LIMIT_PER_BYTE 64u
 

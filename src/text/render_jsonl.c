@@ -49,6 +49,10 @@ static json_t *ids_json(const struct tokenizer *tokenizer, const struct chat_pro
     }
     for (size_t i = 0; ids && i < list.count; i++)
         json_array_append_new(ids, json_integer(list.ids[i]));
+    if (ids && json_array_size(ids) != list.count) {
+        json_decref(ids);
+        ids = out_of_memory(err);
+    }
     token_list_deinit(&list);
     return ids;
 }
@@ -59,7 +63,10 @@ static json_t *split_tokens(const json_t *kwargs, json_t *tokens) {
     const char *name;
     json_object_foreach((json_t *)kwargs, name, value) {
         bool token = text_ends_with(text_of(name), TEXT("_token")) && json_is_string(value);
-        json_object_set(token ? tokens : variables, name, value);
+        if (json_object_set(token ? tokens : variables, name, value) == 0)
+            continue;
+        json_decref(variables);
+        return NULL;
     }
     return variables;
 }
@@ -83,7 +90,9 @@ static json_t *render_chat(const struct render_jsonl_options *options, const jso
         .clock = options->clock,
     };
     struct chat_prompt prompt = {0};
-    if (chat_template_render(options->chat, &request, &prompt, err) == STATUS_OK) {
+    if (!tokens || !variables)
+        answer = out_of_memory(err);
+    else if (chat_template_render(options->chat, &request, &prompt, err) == STATUS_OK) {
         answer = json_pack("{s:s%}", "text", prompt.text, prompt.size_bytes);
         json_t *ids = options->tokenizer ? ids_json(options->tokenizer, &prompt, err) : NULL;
         if (!answer)

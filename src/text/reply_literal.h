@@ -21,7 +21,7 @@ size_t reply_skip_space(struct text text, size_t at);
 /*
  * Reads the value at *at (no white space before it), moves *at behind it and appends it to json (NULL: only checks). JSON is copied as
  * written. On READ_MORE and READ_BAD *at and json are in between. A number at the end of the text is READ_MORE when `whole` is false,
- * since more digits may come. Failure of memory is READ_BAD.
+ * since more digits may come. Failure of memory is READ_BAD; reply_parser.c notices it.
  */
 enum reply_read reply_read_value(struct text text, size_t *at, enum reply_dialect dialect, bool whole, struct byte_buffer *json);
 /* Reads a string and appends its text, decoded. */

@@ -63,14 +63,18 @@ bool reply_parser_in_call(const struct reply_parser *p) {
     return p->state == STATE_CALL || p->state == STATE_TAIL || p->state == STATE_WHOLE || (p->state == STATE_BODY && p->body == BODY_CALL);
 }
 
+/* Runs the engine over what is held. Calls that were not read for want of memory must not become text: the count of refusals tells. */
 static enum status run(struct reply_parser *p, bool last, struct reply_output *output, struct error *err) {
     enum reply_engine engine = p->options.family->engine;
+    uint64_t refusals = memory_refusals();
     for (bool again = true; again;) {
         again = false;
         enum status status = engine == REPLY_HARMONY      ? reply_step_harmony(p, last, &again, output, err)
                              : engine == REPLY_RECIPIENTS ? reply_step_recipients(p, last, &again, output, err)
                                                           : reply_step_sections(p, last, &again, output, err);
         TRY(status);
+        if (memory_refusals() != refusals)
+            return error_set(err, STATUS_NO_MEMORY, "no memory to parse a reply");
     }
     return STATUS_OK;
 }
@@ -141,6 +145,13 @@ static size_t leading_space(struct text text) {
     return at;
 }
 
+static size_t leading_newlines(struct text text) {
+    size_t at = 0;
+    while (at < text.size_bytes && (text.data[at] == '\n' || text.data[at] == '\r'))
+        at++;
+    return at;
+}
+
 /* Whether `rest` begins with mark, or (READ_MORE) may when more comes. */
 static enum reply_read begins_with(struct text rest, const char *mark, bool last) {
     size_t size = mark ? strlen(mark) : 0;
@@ -176,14 +187,18 @@ static void step_start(struct reply_parser *p, bool last, bool *again) {
 }
 
 static enum status step_reasoning(struct reply_parser *p, bool last, bool *again, struct reply_output *out, struct error *err) {
-    if (!p->begun) { /* newlines behind the opening mark */
-        struct text held = reply_held(p);
-        size_t at = 0;
-        while (at < held.size_bytes && (held.data[at] == '\n' || held.data[at] == '\r'))
-            at++;
-        reply_drop(p, at);
-    }
+    if (!p->begun) /* newlines behind the opening mark */
+        reply_drop(p, leading_newlines(reply_held(p)));
     struct text held = reply_held(p);
+    enum reply_read repeated = READ_BAD; /* a model may write the mark that the prompt has */
+    if (!p->begun && p->options.reasoning_opened && held.size_bytes > 0)
+        repeated = begins_with(held, p->options.family->reasoning_open, last);
+    if (repeated == READ_OK) {
+        reply_drop(p, strlen(p->options.family->reasoning_open));
+        *again = true;
+    }
+    if (repeated != READ_BAD)
+        return STATUS_OK;
     const char *close = p->options.family->reasoning_close;
     size_t found = reply_find(held, close);
     size_t end = found != SIZE_MAX ? found : held.size_bytes - (last ? 0 : reply_partial(held, close));
@@ -198,11 +213,7 @@ static enum status step_reasoning(struct reply_parser *p, bool last, bool *again
 }
 
 static void step_behind(struct reply_parser *p, bool last, bool *again) {
-    struct text held = reply_held(p);
-    size_t at = 0;
-    while (at < held.size_bytes && (held.data[at] == '\n' || held.data[at] == '\r'))
-        at++;
-    reply_drop(p, at);
+    reply_drop(p, leading_newlines(reply_held(p)));
     if (p->held.size_bytes > 0 || last)
         go(p, STATE_OPENING, again);
 }

@@ -1,10 +1,11 @@
 /*
  * reply_parser: a model's reply as OpenAI's message: reasoning, content and tool calls, from a stream of text.
  *
- * Rules      reasoning counts only at the start of the reply, or when the prompt opened it; later marks are text. Newlines next to its
- *            marks are dropped, spaces are not. A call inside reasoning is not run: it stays in the reasoning. A call that is cut or
- *            malformed stays in the content from its opening mark on, and so does what follows it; whole calls before it stand. White
- *            space between content and a call is dropped. Without tools in the request nothing is parsed as a call.
+ * Rules      reasoning counts only at the start of the reply, or when the prompt opened it (then the reply may repeat the mark); later
+ *            marks are text. Newlines next to its marks are dropped, spaces are not. A call inside reasoning is not run: it stays in the
+ *            reasoning. A call that is cut or malformed stays in the content from its opening mark on, and so does what follows it; whole
+ *            calls before it stand. White space between content and a call is dropped. Without tools in the request nothing is parsed as
+ *            a call.
  * Streams    any split of the text gives the same message. Text is held back only while it may become a mark, a call, or white space in
  *            front of one; a call is given whole.
  * Threads    one owner at a time.

@@ -129,7 +129,13 @@ enum status tokenizer_open(const struct catalogue *catalogue, struct tokenizer *
         return open_directory(catalogue_directory(catalogue), out, err);
     struct tokenizer *tokenizer;
     TRY(tokenizer_create(&tokenizer, err));
-    return opened(tokenizer, tokenizer_load_gguf(tokenizer, catalogue, err), catalogue_path(catalogue), out, err);
+    enum status status = opened(tokenizer, tokenizer_load_gguf(tokenizer, catalogue, err), catalogue_path(catalogue), out, err);
+    if (status != STATUS_UNSUPPORTED)
+        return status;
+    /* A pre-tokenizer newer than our table: the model's own file, when the user has put it there, says it all. */
+    struct error missing;
+    enum status beside = open_directory(catalogue_directory(catalogue), out, &missing);
+    return beside == STATUS_OK ? STATUS_OK : status;
 }
 
 static enum status open_model(const char *path, struct tokenizer **out, struct error *err) {
