@@ -58,6 +58,8 @@ void app_watch(sluice_model *model) {
     (void)sigaction(SIGTERM, &action, NULL);
 }
 
+bool app_stopped(void) { return interrupts > 0; }
+
 /* ---- one command ---- */
 
 int app_run(const struct command *command, int argc, char **argv) {

@@ -35,6 +35,7 @@ int app_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void app_load_options(const struct options *options, sluice_load_options *load, uint64_t *started_ns);
 /* The model that Ctrl-C cancels; NULL: none. A second Ctrl-C ends the program at once. */
 void app_watch(sluice_model *model);
+bool app_stopped(void); /* Ctrl-C came */
 /* One screen of what lives where, on standard error. */
 void app_print_plan(const sluice_plan *plan, FILE *out);
 /* Writes sluice_metrics to a file when --metrics was given. */

@@ -195,6 +195,8 @@ static int generate(const struct options *options, sluice_model *model, uint32_t
                                     .on_piece = on_piece,
                                     .on_prompt = on_prompt,
                                     .context_pointer = &out};
+    if (app_stopped())
+        return EXIT_STOPPED; /* after loading: the call would forget it */
     sluice_status status = sluice_generate(model, &request, &result, &error);
     if (out.first)
         log_progress_end();
@@ -214,10 +216,15 @@ static int run(const struct options *options) {
     size_t count = 0;
     if (sluice_open(options_argument(options, 0), &model, &error) != SLUICE_OK)
         return app_fail(&error);
-    app_watch(model);
-    int code = read_prompt(options, model, &ids, &count, &error) == SLUICE_OK ? generate(options, model, ids, count) : app_fail(&error);
+    int code;
+    if (read_prompt(options, model, &ids, &count, &error) == SLUICE_OK) {
+        app_watch(model); /* until now Ctrl-C ends the program at once: nothing is to be undone */
+        code = generate(options, model, ids, count);
+        app_watch(NULL);
+    } else {
+        code = app_fail(&error);
+    }
     sluice_free(ids);
-    app_watch(NULL);
     sluice_close(model);
     return code;
 }

@@ -45,7 +45,8 @@ static enum status render(struct sluice_model *m, const sluice_chat *chat, struc
                                          .tools = json->tools,
                                          .variables = json->variables,
                                          .add_generation_prompt = chat->add_generation_prompt,
-                                         .continue_final_message = chat->continue_final_message};
+                                         .continue_final_message = chat->continue_final_message,
+                                         .drop_nothing = true};
     return chat_template_render(m->chat, &request, prompt, err);
 }
 

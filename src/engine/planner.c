@@ -17,6 +17,7 @@
 #define CONTEXT_DEFAULT 4096
 #define THREADS_MAX 256
 #define OVERHEAD_BYTES (1536u << 10)      /* code pages not touched yet, rings, stdio, allocator slack */
+#define PROCESS_VARIES_BYTES (384u << 10) /* from run to run: which pages of libraries are mapped along (measured: 250 KiB) */
 #define OVERHEAD_THREAD_BYTES (64u << 10) /* touched stack, TLS */
 #define OVERHEAD_RECORD_BYTES 192         /* the store's tables per record */
 #define RESERVE_BYTES (512ull << 20)      /* --ram auto leaves the machine this much or a tenth, whichever is more */
@@ -207,6 +208,16 @@ static enum status smallest_budget(struct planner *p, uint64_t *minimum_bytes, s
     return STATUS_OK;
 }
 
+/* What text_format_size shows of it is enough, also for a process that is some pages larger next time. */
+static uint64_t round_up_to_shown(uint64_t bytes) {
+    uint64_t unit_bytes = 1;
+    bytes += PROCESS_VARIES_BYTES;
+    while (bytes / unit_bytes >= 1024)
+        unit_bytes *= 1024;
+    uint64_t rest = bytes % unit_bytes, tenths = rest * 10 / unit_bytes + 1;
+    return bytes - rest + tenths * unit_bytes / 10;
+}
+
 static enum status refuse(struct planner *p, struct error *err) {
     const sluice_plan *plan = &p->out->plan;
     char budget[32], minimum[32], process[32], kv[32], activations[32];
@@ -217,7 +228,7 @@ static enum status refuse(struct planner *p, struct error *err) {
         text_format_size(p->budget_bytes, budget, sizeof budget), catalogue_path(p->model->catalogue),
         text_format_size(plan->process_bytes, process, sizeof process), plan->context, text_format_size(plan->kv_bytes, kv, sizeof kv),
         text_format_size(plan->activation_bytes, activations, sizeof activations),
-        text_format_size(plan->minimum_bytes, minimum, sizeof minimum),
+        text_format_size(round_up_to_shown(plan->minimum_bytes), minimum, sizeof minimum),
         plan->kv_bytes > plan->process_bytes ? "; a smaller --ctx needs less" : "");
 }
 
