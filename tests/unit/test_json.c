@@ -124,9 +124,8 @@ static void any_allocation_may_fail(void **state) {
     (void)state;
     struct error err;
     json_t *root = NULL;
-    const char text[] = "{\"a\": [1, 2, {\"b\": \"a string longer than the first sixteen bytes of jansson's buffer, "
-                        "and longer than its second one of "
-                        "32 bytes, so that this buffer has to grow in the middle of it\"}], \"c\": 100000000000000000000, \"d\": null}";
+    const char text[] = "{\"a\": [1, 2, {\"b\": \"a string longer than the first sixteen bytes of jansson's buffer, and longer than its "
+                        "second one of 32 bytes, so that it has to grow in its middle\"}], \"c\": 100000000000000000000, \"d\": null}";
     ASSERT_OK(file_write(path, text, strlen(text), &err), err);
     uint64_t before = memory_owner_bytes(MEMORY_OTHER);
     unsigned failures = 0;
