@@ -23,6 +23,8 @@ struct kv_cache {
 
 static uint32_t tiles_of(uint64_t positions) { return (uint32_t)((positions + KV_TILE - 1) / KV_TILE); }
 
+static bool is_f32(const struct plan_state *state, const struct kv_options *options) { return options->exact || state->unrounded; }
+
 static struct layer_shape shape_of(const struct plan_state *state, const struct kv_options *options) {
     if (state->kind != STATE_KV)
         return (struct layer_shape){0};
@@ -35,7 +37,7 @@ static struct layer_shape shape_of(const struct plan_state *state, const struct 
             shape.wraps = true;
         }
     }
-    uint64_t element = options->exact ? 4 : 2, positions = (uint64_t)state->kv_heads * KV_TILE;
+    uint64_t element = is_f32(state, options) ? 4 : 2, positions = (uint64_t)state->kv_heads * KV_TILE;
     shape.k_bytes = size_round_up(positions * state->head_dim * element, 64);
     shape.v_bytes = state->values_in_keys ? 0 : size_round_up(positions * state->v_dim * element, 64);
     return shape;
@@ -64,7 +66,7 @@ uint32_t kv_cache_tiles(const struct plan *plan, const struct kv_options *option
 }
 
 /* Tile pointers of one layer of one sequence; returns what lies behind them. */
-static uint8_t *lay_out(struct kv_view *view, const struct layer_shape *shape, bool exact, uint8_t **tiles, uint8_t *data) {
+static uint8_t *lay_out(struct kv_view *view, const struct layer_shape *shape, bool f32, uint8_t **tiles, uint8_t *data) {
     for (uint32_t t = 0; t < shape->tiles; t++) {
         tiles[t] = data;
         tiles[shape->tiles + t] = data + shape->k_bytes;
@@ -72,7 +74,7 @@ static uint8_t *lay_out(struct kv_view *view, const struct layer_shape *shape, b
     }
     *view = (struct kv_view){.k_tiles = tiles,
                              .v_tiles = shape->values_in_keys ? tiles : tiles + shape->tiles,
-                             .kv_dtype = exact ? DTYPE_F32 : DTYPE_F16,
+                             .kv_dtype = f32 ? DTYPE_F32 : DTYPE_F16,
                              .tile_count = shape->wraps ? shape->tiles : 0};
     return data;
 }
@@ -105,7 +107,7 @@ enum status kv_cache_create(const struct plan *plan, const struct kv_options *op
         uint8_t *data = cache->region.data + q * cache->sequence_bytes;
         for (uint32_t s = 0; s < plan->state_count; s++) {
             struct layer_shape shape = shape_of(&plan->states[s], options);
-            data = lay_out(&cache->views[s * options->sequences + q], &shape, options->exact, tiles, data);
+            data = lay_out(&cache->views[s * options->sequences + q], &shape, is_f32(&plan->states[s], options), tiles, data);
             tiles += 2 * shape.tiles;
         }
     }
