@@ -128,6 +128,15 @@ static bool lock_pages(uint8_t *data, size_t size_bytes) {
     return mlock2(data, size_bytes, MLOCK_ONFAULT) == 0;
 }
 
+static void take_mapping(struct memory_region *region, void *data, size_t size_bytes, bool lock) {
+    region->data = data;
+    region->size_bytes = size_bytes;
+    region->locked = lock && lock_pages(data, mapped_bytes(region));
+    atomic_fetch_add(&memory.owner_bytes[region->owner], mapped_bytes(region));
+    if (region->locked)
+        atomic_fetch_add(&memory.locked_bytes, mapped_bytes(region));
+}
+
 enum status memory_region_create(struct memory_region *region, size_t size_bytes, enum memory_owner owner, bool lock, struct error *err) {
     CHECK((unsigned)owner < MEMORY_OWNER_COUNT);
     *region = (struct memory_region){.owner = owner};
@@ -149,12 +158,24 @@ enum status memory_region_create(struct memory_region *region, size_t size_bytes
     }
     /* Advice may be refused (kernels without huge pages); nothing depends on it but speed and rounding. */
     (void)madvise(data, map_bytes, map_bytes >= HUGE_PAGE_REGION_BYTES ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-    region->data = data;
-    region->size_bytes = size_bytes;
-    region->locked = lock && lock_pages(data, map_bytes);
-    atomic_fetch_add(&memory.owner_bytes[owner], map_bytes);
-    if (region->locked)
-        atomic_fetch_add(&memory.locked_bytes, map_bytes);
+    take_mapping(region, data, size_bytes, lock);
+    return STATUS_OK;
+}
+
+enum status memory_region_map(struct memory_region *region, int fd, uint64_t offset_bytes, size_t size_bytes, enum memory_owner owner,
+                              bool lock, struct error *err) {
+    CHECK((unsigned)owner < MEMORY_OWNER_COUNT && size_bytes > 0 && size_bytes <= SIZE_MAX / 2);
+    CHECK(offset_bytes % page_bytes() == 0 && offset_bytes <= INT64_MAX);
+    *region = (struct memory_region){.owner = owner};
+    if (must_fail()) {
+        (void)refuse();
+        return error_set(err, STATUS_NO_MEMORY, "no memory to map %zu bytes of a file", size_bytes);
+    }
+    void *data = mmap(NULL, size_round_up(size_bytes, page_bytes()), PROT_READ, MAP_SHARED, fd, (off_t)offset_bytes);
+    if (data == MAP_FAILED)
+        return error_set(err, errno == ENOMEM ? STATUS_NO_MEMORY : STATUS_UNSUPPORTED, "%zu bytes of a file cannot be mapped: %s",
+                         size_bytes, strerror(errno));
+    take_mapping(region, data, size_bytes, lock);
     return STATUS_OK;
 }
 

@@ -273,6 +273,7 @@ static enum status load_weights(struct sluice_model *m, const sluice_load_option
                                         .stream_count = p->placement.stream_count,
                                         .ring_bytes = p->placement.ring_bytes,
                                         .cache_bytes = p->placement.cache_bytes,
+                                        .mapped = p->placement.everything_resident && !m->queue_wrapper.wrap,
                                         .lock = true};
     TRY(store_create(&store, &m->store, err));
     return store_load_resident(m->store, options->progress, options->context_pointer, err);

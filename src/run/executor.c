@@ -255,6 +255,8 @@ enum status executor_run(struct executor *x, const struct row *rows, uint32_t co
         store_poll(x->options.store);
     }
     if (status == STATUS_OK)
+        status = store_intact(x->options.store, err);
+    if (status == STATUS_OK)
         recurrent_state_commit(x->options.recurrent, x->rows, count);
     else
         store_reset(x->options.store);

@@ -2,7 +2,7 @@
  * resident: loads everything that stays, once, with the whole depth of the queue.
  *
  * Records are read in the order of their ids, which is about the order of the file. The trunk is written by reads alone, so that no page of
- * it is touched before its bytes come.
+ * it is touched before its bytes come. What is mapped is filled by mapping.c.
  */
 #include "base/check.h"
 #include "base/clock.h"
@@ -64,6 +64,13 @@ enum status store_load_resident(struct weight_store *store, bool (*report)(void 
         if (store->lives[id] == WEIGHT_RESIDENT)
             progress.total_bytes += record_map_piece_bytes(&store->map, id);
     uint64_t start_ns = clock_now_ns();
+    if (store->mapping.count > 0) {
+        TRY(mapping_fill(&store->mapping, report, context, err));
+        counter_add(&store->counters.resident_bytes, mapping_bytes(&store->mapping));
+        counter_add(&store->counters.load_ns, clock_now_ns() - start_ns);
+        store->resident_loaded = true;
+        return STATUS_OK;
+    }
     store->blocking = (struct blocking_reads){0};
     bool whole = read_all(store, &progress);
     store_drain(store);

@@ -11,6 +11,7 @@
 
 #include "store/expert_cache.h"
 #include "store/layer_stream.h"
+#include "store/mapping.h"
 #include "store/reader.h"
 #include "store/record_map.h"
 #include "store/store_counters.h"
@@ -58,6 +59,7 @@ struct weight_store {
     const uint8_t *lives;       /* borrowed */
     uint64_t *resident_offsets; /* per record, in the trunk */
     struct weight_region trunk, staging;
+    struct mapping mapping; /* instead of the trunk, with stretches */
     bool resident_loaded;
     uint32_t resident_leases;
 };

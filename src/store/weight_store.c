@@ -35,6 +35,12 @@ static enum status create_trunk(struct weight_store *store, const struct store_o
         if (options->lives[id] == WEIGHT_RESIDENT && !size_add(trunk_bytes, record_map_memory_bytes(&store->map, id), &trunk_bytes))
             return error_set(err, STATUS_NO_MEMORY, "the resident weights are larger than the address space");
     }
+    if (options->mapped) {
+        CHECK(options->stream_count == 0);
+        enum status status = mapping_init(&store->mapping, &store->map, options->lock, err);
+        if (status != STATUS_UNSUPPORTED)
+            return status;
+    }
     return weight_region_create(&store->trunk, &store->map, trunk_bytes, MEMORY_TRUNK, options->lock, err);
 }
 
@@ -74,6 +80,7 @@ void store_destroy(struct weight_store *store) {
     expert_cache_deinit(&store->cache);
     layer_stream_deinit(&store->stream);
     weight_region_destroy(&store->trunk);
+    mapping_deinit(&store->mapping);
     memory_free(store->resident_offsets);
     reader_deinit(&store->reader);
     memory_free(store);
@@ -218,7 +225,10 @@ enum status store_acquire(struct weight_store *store, weight_id id, struct weigh
         return acquire_streamed(store, id, out, err);
     CHECK(store->lives[id] == WEIGHT_RESIDENT && store->resident_loaded);
     store->resident_leases++;
-    record_map_lease(&store->map, id, store->trunk.base + store->resident_offsets[id], INDEX_NONE, out);
+    if (store->mapping.count > 0)
+        mapping_lease(&store->mapping, id, out);
+    else
+        record_map_lease(&store->map, id, store->trunk.base + store->resident_offsets[id], INDEX_NONE, out);
     return STATUS_OK;
 }
 
@@ -247,6 +257,8 @@ void store_stream_rewind(struct weight_store *store) {
     layer_stream_rewind(&store->stream);
     store_pump(store);
 }
+
+enum status store_intact(struct weight_store *store, struct error *err) { return mapping_check(&store->mapping, err); }
 
 /* ---- inspection ---- */
 

@@ -3,7 +3,8 @@
  *
  * Model       A *record* is a group of byte ranges (*pieces*) that are loaded and leased together: a tensor or some of its rows with its
  *             scales, or one expert's gate, up and down. Ids are indices into one table for all models. A record has one of three lives:
- *               RESIDENT  loaded once by store_load_resident with direct reads into locked memory, never leaves.
+ *               RESIDENT  loaded once by store_load_resident, never leaves: with direct reads into locked memory, or, when everything
+ *                         is resident and `mapped` is set, as pages of the files themselves.
  *               STREAMED  read again for every pass, in the fixed cyclic order given at create, into a ring; read-ahead goes on as far
  *                         as the ring has room, across the end of a pass into the next one.
  *               CACHED    experts: fixed slots by size class, LRU with pins. Every record is in at most one slot.
@@ -60,6 +61,7 @@ struct store_options {
     uint32_t stream_count;
     uint64_t ring_bytes;  /* memory for streamed records: at least the largest one's window */
     uint64_t cache_bytes; /* memory for cached records: slots are cut from it by size class */
+    bool mapped;          /* all records are RESIDENT: map the files, where the system can */
     bool lock;            /* try to lock trunk, then ring, then cache; each may fail alone */
     uint64_t split_bytes; /* larger pieces are read by requests of about this size; a power of two; 0: 4 MiB */
 };
@@ -117,6 +119,12 @@ MUST_CHECK enum status store_take(struct weight_store *store, uint32_t pieces_ne
                                   struct error *err);
 MUST_CHECK enum status store_wait_pieces(struct weight_store *store, struct weight_lease *lease, struct error *err);
 void store_want_end(struct weight_store *store);
+
+/*
+ * STATUS_IO when a page of a mapped file was lost (the file was cut short, its disk failed) since the last call: what was computed
+ * since may not be used. Ask after each pass.
+ */
+MUST_CHECK enum status store_intact(struct weight_store *store, struct error *err);
 
 /* Without waiting: takes in finished reads and submits what has room. For the executor between steps; cheap when nothing is in flight. */
 void store_poll(struct weight_store *store);
