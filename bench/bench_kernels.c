@@ -107,14 +107,15 @@ static double read_rate(struct thread_pool *pool, const void *data, size_t size_
 
 /* ---- products ---- */
 
+static uint8_t *scratch[256];
 static void matmul_body(void *context, size_t begin, size_t end, unsigned worker) {
-    (void)worker;
     const struct matmul_args *whole = ((void **)context)[0];
     const struct kernel_table *table = ((void **)context)[1];
     struct matmul_args args = *whole;
     args.row_begin = begin;
     args.row_end = end;
-    table->matmul[args.w->format](&args);
+    if (args.tokens < MATMUL_MANY || !table->matmul_many || !table->matmul_many(&args, scratch[worker]))
+        table->matmul[args.w->format](&args);
 }
 
 static double matmul_seconds(struct thread_pool *pool, const struct kernel_table *table, const struct matmul_args *args) {
@@ -201,6 +202,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "bench_kernels: %s\n", err.text);
         return 1;
     }
+    for (unsigned t=0;t<s.threads;t++) scratch[t]=take(matmul_many_bytes(s.cols));
     size_t size_bytes = s.megabytes * 1000000;
     uint8_t *data = take(size_bytes + 65536), *scales = take(size_bytes / 4 + 65536);
     float *y = take(size_bytes / s.cols * 8 * sizeof(float) + 65536);

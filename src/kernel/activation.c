@@ -65,3 +65,6 @@ unsigned matrix_activation_block(unsigned format, uint32_t group_cols) {
         return 0;
     }
 }
+
+/* Two panels of 16 rows with their scales (at most half of the codes), sums of activations of a few rows. */
+size_t matmul_many_bytes(size_t cols) { return round_up_64(2 * 24 * cols + 2 * cols + 4096); }

@@ -48,6 +48,9 @@ struct matmul_args { /* y[t][r] = W[r] . x[t] for r in [row_begin, row_end), t i
     size_t y_stride; /* elements */
 };
 
+#define MATMUL_MANY 8                  /* rows of activations from which matmul_many is worth its unpacking */
+size_t matmul_many_bytes(size_t cols); /* of its scratch */
+
 /* ---- attention ---- */
 
 #define ATTENTION_TILE 128 /* key positions per tile, aligned at position 0 */
@@ -149,6 +152,11 @@ struct kernel_table {
     void (*quantize)(const float *x, size_t cols, unsigned block, uint8_t *row);
     /* Products by format; NULL: the format has no product yet. */
     void (*matmul[MATRIX_FORMAT_COUNT])(const struct matmul_args *args);
+    /*
+     * The same for many rows of activations: weights are unpacked once for all of them. False: nothing better for this matrix, nothing is
+     * done. scratch: matmul_many_bytes(cols), 64-byte aligned. NULL at levels without.
+     */
+    bool (*matmul_many)(const struct matmul_args *args, uint8_t *scratch);
     /* Products with a matrix whose columns lie side by side (col_bytes > 0), F32, F16 and BF16; the same bits as from one that does not.
      * Scaled fp8: weights are decoded to f32 first. */
     void (*matmul_columns)(const struct matmul_args *args);

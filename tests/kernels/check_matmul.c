@@ -10,8 +10,8 @@
 
 #include "check.h"
 
-#define ROWS_MAX 19
-#define TOKENS_MAX 9
+#define ROWS_MAX 35 /* more than two panels of a matrix product */
+#define TOKENS_MAX 13
 
 struct format_case {
     const char *name;
@@ -208,6 +208,20 @@ static struct matmul_args args_of(const struct matmul_case *c, size_t tokens, si
                                 .y_stride = ROWS_MAX + 1};
 }
 
+/* The matrix product of a level, where it has one. */
+static void compare_many(const struct kernel_table *level, struct matmul_args args, struct matmul_case *c, const float *want,
+                         const char *what) {
+    size_t count = TOKENS_MAX * (ROWS_MAX + 1);
+    float *got = check_guarded(&c->memory, count * sizeof(float));
+    uint8_t *scratch = check_guarded(&c->memory, matmul_many_bytes(c->w.cols));
+    args.y = got;
+    if (level->matmul_many && level->matmul_many(&args, scratch)) {
+        check_same(want, got, count, what, level);
+        check_untouched_before(got);
+        check_untouched_before(scratch);
+    }
+}
+
 static void compare_levels(const struct format_case *f, struct matmul_case *c, size_t tokens, size_t begin, size_t end) {
     size_t count = TOKENS_MAX * (ROWS_MAX + 1);
     float *want = check_guarded(&c->memory, count * sizeof(float));
@@ -222,6 +236,7 @@ static void compare_levels(const struct format_case *f, struct matmul_case *c, s
         level->matmul[f->format](&args);
         check_same(want, got, count, what, level);
         check_untouched_before(got);
+        compare_many(level, args, c, want, what);
     }
     check_untouched_before(want);
     while (c->memory.count > 8) { /* keep the inputs */

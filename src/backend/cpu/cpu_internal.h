@@ -11,11 +11,13 @@
 #include "kernel/kernel.h"
 
 #define CPU_PACKED_CHUNK 128 /* outputs that a thread takes at a time of what is packed by columns: whole cache lines of every input */
-#define CPU_DOWN_ROWS 64 /* rows of a down product that a thread computes before it adds them */
-#define CPU_HEAD_TOKENS 8 /* rows of a call for which a transposed head is decoded once */
+#define CPU_MANY_CHUNK 32    /* outputs that are unpacked together for many rows */
+#define CPU_DOWN_ROWS 64     /* rows of a down product that a thread computes before it adds them */
+#define CPU_HEAD_TOKENS 8    /* rows of a call for which a transposed head is decoded once */
 
 struct cpu_worker {                  /* scratch of one thread */
     float *decode;                   /* [matmul_cols] the oracle's decoded row */
+    uint8_t *many;                   /* matmul_many_bytes */
     float *attention;                /* attention_scratch_floats */
     const void **k_tiles, **v_tiles; /* [attention_tiles] */
     float *router;                   /* [3 * experts] */

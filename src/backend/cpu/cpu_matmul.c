@@ -16,7 +16,7 @@ void cpu_product(const struct cpu_backend *cpu, const struct matmul_args *args, 
         cpu->kernels->matmul_f32(args, cpu->workers[worker].decode);
     else if (args->w->col_bytes)
         cpu->kernels->matmul_columns(args);
-    else
+    else if (args->tokens < MATMUL_MANY || !cpu->kernels->matmul_many || !cpu->kernels->matmul_many(args, cpu->workers[worker].many))
         cpu->kernels->matmul[args->w->format](args);
 }
 
@@ -98,6 +98,8 @@ static void run_segments(struct cpu_backend *cpu, struct matmul_job *job) {
     chunk = chunk < 4 ? 4 : chunk;
     size_t share = job->items / (4 * (size_t)thread_pool_size(cpu->pool)); /* a few chunks for each thread at least */
     chunk = chunk > share && share >= 4 ? share : chunk;
+    if (job->tokens >= MATMUL_MANY)
+        chunk = (chunk + CPU_MANY_CHUNK - 1) / CPU_MANY_CHUNK * CPU_MANY_CHUNK;
     if (matrix_is_packed_by_columns(job->segments[0].part.matrix.format))
         chunk = CPU_PACKED_CHUNK;
     thread_pool_run(cpu->pool, job->items, chunk, matmul_body, job);

@@ -1,0 +1,407 @@
+/*
+ * panel: unpacking of sixteen rows for matrix products; one function per format reads 32 codes, one reads the scales of a run.
+ */
+#include "kernel/avx2/panel.h"
+
+#include "base/check.h"
+#include "kernel/avx2/codes.h"
+#include "kernel/avx2/run_terms.h"
+#include "kernel/kernel.h"
+#include "kernel/ref/scale_read.h"
+
+struct run_scales { /* of one row */
+    float d, m;
+    int16_t scale[16], extra[16]; /* by sub-block */
+};
+typedef void scales_fn(const uint8_t *block, struct run_scales *out);
+
+/* ---- codes ---- */
+
+/* r[i]: eight dwords of row i -> r[j]: dword j of eight rows. */
+ALWAYS_INLINE void transpose_8(__m256i r[8]) {
+    __m256i t[8];
+    for (unsigned i = 0; i < 4; i++) {
+        t[2 * i] = _mm256_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
+        t[2 * i + 1] = _mm256_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
+    }
+    for (unsigned h = 0; h < 2; h++)
+        for (unsigned i = 0; i < 2; i++) {
+            r[4 * h + 2 * i] = _mm256_unpacklo_epi64(t[4 * h + i], t[4 * h + 2 + i]);
+            r[4 * h + 2 * i + 1] = _mm256_unpackhi_epi64(t[4 * h + i], t[4 * h + 2 + i]);
+        }
+    for (unsigned i = 0; i < 4; i++) {
+        t[i] = _mm256_permute2x128_si256(r[i], r[4 + i], 0x20);
+        t[4 + i] = _mm256_permute2x128_si256(r[i], r[4 + i], 0x31);
+    }
+    for (unsigned i = 0; i < 8; i++)
+        r[i] = t[i];
+}
+
+/* Blocks of `elements` codes and block_bytes bytes. */
+ALWAYS_INLINE void fill_codes(const uint8_t *const rows[PANEL_ROWS], size_t cols, codes_fn *codes, size_t elements, size_t block_bytes,
+                              uint8_t *out) {
+    for (size_t b = 0; b < cols / elements; b++)
+#pragma GCC unroll 8
+        for (unsigned k = 0; k < elements / 32; k++, out += 8 * 64)
+#pragma GCC unroll 2
+            for (unsigned half = 0; half < 2; half++) {
+                __m256i v[8];
+#pragma GCC unroll 8
+                for (unsigned r = 0; r < 8; r++)
+                    v[r] = codes(rows[8 * half + r] + b * block_bytes, k);
+                transpose_8(v);
+#pragma GCC unroll 8
+                for (unsigned j = 0; j < 8; j++)
+                    _mm256_store_si256((__m256i *)(void *)(out + 64 * j + 32 * half), v[j]);
+            }
+}
+
+ALWAYS_INLINE __m256i look_up(const int8_t table[16], int8_t offset, __m256i codes) {
+    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_add_epi8(load_128(table), _mm_set1_epi8(offset))), codes);
+}
+ALWAYS_INLINE __m256i with_fifth_bits(__m256i codes, const uint8_t *bits) {
+    const __m256i spread = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
+    const __m256i select = _mm256_set1_epi64x((long long)0x8040201008040201u);
+    __m256i bytes = _mm256_shuffle_epi8(_mm256_set1_epi32((int)load_u32(bits)), spread);
+    __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(bytes, select), select);
+    return _mm256_or_si256(codes, _mm256_and_si256(set, _mm256_set1_epi8(16)));
+}
+
+ALWAYS_INLINE __m256i q4_0_codes(const uint8_t *block, unsigned k) { return nibbles_by_halves(block + 2 + 0 * k); }
+ALWAYS_INLINE __m256i q4_1_codes(const uint8_t *block, unsigned k) { return nibbles_by_halves(block + 4 + 0 * k); }
+ALWAYS_INLINE __m256i q5_0_codes(const uint8_t *block, unsigned k) {
+    return with_fifth_bits(nibbles_by_halves(block + 6 + 0 * k), block + 2);
+}
+ALWAYS_INLINE __m256i q5_1_codes(const uint8_t *block, unsigned k) {
+    return with_fifth_bits(nibbles_by_halves(block + 8 + 0 * k), block + 4);
+}
+ALWAYS_INLINE __m256i signed_codes(const uint8_t *bytes, unsigned k) {
+    return _mm256_xor_si256(load_256(bytes + 32 * k), _mm256_set1_epi8(-128));
+}
+ALWAYS_INLINE __m256i q8_0_codes(const uint8_t *block, unsigned k) { return signed_codes(block + 2, k); }
+ALWAYS_INLINE __m256i iq4_nl_codes(const uint8_t *block, unsigned k) { return look_up(iq4_values, -128, q4_0_codes(block, k)); }
+ALWAYS_INLINE __m256i mxfp4_codes(const uint8_t *block, unsigned k) {
+    return look_up(fp4_doubled_values, 16, nibbles_by_halves(block + 1 + 0 * k));
+}
+ALWAYS_INLINE __m256i iq4_xs_codes(const uint8_t *block, unsigned k) {
+    return look_up(iq4_values, -128, nibbles_by_halves(block + offsetof(struct block_iq4_xs, qs) + 16 * k));
+}
+ALWAYS_INLINE __m256i stream_codes(const uint8_t *bytes, unsigned k) { return load_256(bytes + 32 * k); }
+/* Neighbours in a byte. */
+ALWAYS_INLINE __m256i nibble_stream_codes(const uint8_t *bytes, unsigned k) {
+    __m256i words = _mm256_cvtepu8_epi16(load_128(bytes + 16 * k));
+    return _mm256_and_si256(_mm256_or_si256(words, _mm256_slli_epi16(words, 4)), _mm256_set1_epi8(15));
+}
+ALWAYS_INLINE __m256i fp4_stream_codes(const uint8_t *bytes, unsigned k) {
+    return look_up(fp4_doubled_values, 16, nibble_stream_codes(bytes, k));
+}
+/* Codes of `bits` bits, eight in as many bytes. */
+ALWAYS_INLINE __m256i bit_stream_codes(const uint8_t *bytes, unsigned bits) {
+    uint64_t out[4];
+    for (unsigned i = 0; i < 4; i++) {
+        uint64_t word = 0;
+        for (unsigned j = 0; j < bits; j++)
+            word |= (uint64_t)bytes[i * bits + j] << 8 * j;
+        out[i] = 0;
+        for (unsigned j = 0; j < 8; j++)
+            out[i] |= (word >> j * bits & ((1u << bits) - 1u)) << 8 * j;
+    }
+    return load_256(out);
+}
+ALWAYS_INLINE __m256i bits_2_codes(const uint8_t *bytes, unsigned k) { return bit_stream_codes(bytes + 8 * k, 2); }
+ALWAYS_INLINE __m256i bits_3_codes(const uint8_t *bytes, unsigned k) { return bit_stream_codes(bytes + 12 * k, 3); }
+ALWAYS_INLINE __m256i bits_5_codes(const uint8_t *bytes, unsigned k) { return bit_stream_codes(bytes + 20 * k, 5); }
+ALWAYS_INLINE __m256i bits_6_codes(const uint8_t *bytes, unsigned k) { return bit_stream_codes(bytes + 24 * k, 6); }
+
+static void fill_stream(const struct matrix *w, const uint8_t *const rows[PANEL_ROWS], uint8_t *out) {
+    switch (w->bits) {
+    case 2:
+        fill_codes(rows, w->cols, bits_2_codes, 32, 8, out);
+        break;
+    case 3:
+        fill_codes(rows, w->cols, bits_3_codes, 32, 12, out);
+        break;
+    case 4:
+        fill_codes(rows, w->cols, nibble_stream_codes, 32, 16, out);
+        break;
+    case 5:
+        fill_codes(rows, w->cols, bits_5_codes, 32, 20, out);
+        break;
+    case 6:
+        fill_codes(rows, w->cols, bits_6_codes, 32, 24, out);
+        break;
+    default:
+        fill_codes(rows, w->cols, stream_codes, 32, 32, out);
+    }
+}
+
+static void fill_all_codes(const struct matrix *w, const uint8_t *const rows[PANEL_ROWS], uint8_t *out) {
+    switch (w->format) {
+    case DTYPE_Q4_0:
+        fill_codes(rows, w->cols, q4_0_codes, 32, sizeof(struct block_q4_0), out);
+        break;
+    case DTYPE_Q4_1:
+        fill_codes(rows, w->cols, q4_1_codes, 32, sizeof(struct block_q4_1), out);
+        break;
+    case DTYPE_Q5_0:
+        fill_codes(rows, w->cols, q5_0_codes, 32, sizeof(struct block_q5_0), out);
+        break;
+    case DTYPE_Q5_1:
+        fill_codes(rows, w->cols, q5_1_codes, 32, sizeof(struct block_q5_1), out);
+        break;
+    case DTYPE_Q8_0:
+        fill_codes(rows, w->cols, q8_0_codes, 32, sizeof(struct block_q8_0), out);
+        break;
+    case DTYPE_IQ4_NL:
+        fill_codes(rows, w->cols, iq4_nl_codes, 32, sizeof(struct block_iq4_nl), out);
+        break;
+    case DTYPE_MXFP4:
+        fill_codes(rows, w->cols, mxfp4_codes, 32, sizeof(struct block_mxfp4), out);
+        break;
+    case DTYPE_Q2_K:
+        fill_codes(rows, w->cols, q2_k_codes, 256, sizeof(struct block_q2_k), out);
+        break;
+    case DTYPE_Q3_K:
+        fill_codes(rows, w->cols, q3_k_codes, 256, sizeof(struct block_q3_k), out);
+        break;
+    case DTYPE_Q4_K:
+        fill_codes(rows, w->cols, q4_k_codes, 256, sizeof(struct block_q4_k), out);
+        break;
+    case DTYPE_Q5_K:
+        fill_codes(rows, w->cols, q5_k_codes, 256, sizeof(struct block_q5_k), out);
+        break;
+    case DTYPE_Q6_K:
+        fill_codes(rows, w->cols, q6_k_codes, 256, sizeof(struct block_q6_k), out);
+        break;
+    case DTYPE_IQ4_XS:
+        fill_codes(rows, w->cols, iq4_xs_codes, 256, sizeof(struct block_iq4_xs), out);
+        break;
+    case MATRIX_MXFP4_SPLIT:
+    case MATRIX_NVFP4_SPLIT:
+        fill_codes(rows, w->cols, fp4_stream_codes, 32, 16, out);
+        break;
+    case MATRIX_INT8_GROUPS:
+        fill_codes(rows, w->cols, signed_codes, 32, 32, out);
+        break;
+    default:
+        fill_stream(w, rows, out);
+    }
+}
+
+/* ---- scales ---- */
+
+ALWAYS_INLINE float half_at(const uint8_t *bytes) { return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(load_u16(bytes)))); }
+ALWAYS_INLINE void store_16(int16_t to[16], __m256i x) { _mm256_storeu_si256((__m256i *)(void *)to, x); }
+
+ALWAYS_INLINE void d_first(const uint8_t *block, struct run_scales *out) { out->d = half_at(block); }
+ALWAYS_INLINE void d_and_m_first(const uint8_t *block, struct run_scales *out) {
+    out->d = half_at(block);
+    out->m = half_at(block + 2);
+}
+ALWAYS_INLINE void mxfp4_scales(const uint8_t *block, struct run_scales *out) { out->d = 0.5f * scale_read(DTYPE_F8_E8M0, block, 0); }
+ALWAYS_INLINE void k4_scales(const uint8_t *block, struct run_scales *out) {
+    __m128i scales, mins;
+    unpack_k4_scales(block, &scales, &mins);
+    store_16(out->scale, _mm256_castsi128_si256(scales));
+    store_16(out->extra, _mm256_castsi128_si256(mins));
+    out->d = half_at(block);
+    out->m = -half_at(block + 2);
+}
+ALWAYS_INLINE void q2_k_scales(const uint8_t *block, struct run_scales *out) {
+    const struct block_q2_k *w = (const void *)block;
+    __m256i packed = _mm256_cvtepu8_epi16(load_128(w->scales));
+    store_16(out->scale, _mm256_and_si256(packed, _mm256_set1_epi16(15)));
+    store_16(out->extra, _mm256_srli_epi16(packed, 4));
+    out->d = half_at(block + offsetof(struct block_q2_k, d));
+    out->m = -half_at(block + offsetof(struct block_q2_k, dmin));
+}
+/* extra = -offset * scale */
+ALWAYS_INLINE void offset_scales(__m256i scales, short offset, struct run_scales *out) {
+    store_16(out->scale, scales);
+    store_16(out->extra, _mm256_mullo_epi16(scales, _mm256_set1_epi16((short)-offset)));
+}
+ALWAYS_INLINE void q3_k_scales(const uint8_t *block, struct run_scales *out) {
+    offset_scales(unpack_k3_scales((const void *)block), 4, out);
+    out->d = half_at(block + offsetof(struct block_q3_k, d));
+}
+ALWAYS_INLINE void q6_k_scales(const uint8_t *block, struct run_scales *out) {
+    offset_scales(_mm256_cvtepi8_epi16(load_128(block + offsetof(struct block_q6_k, scales))), 32, out);
+    out->d = half_at(block + offsetof(struct block_q6_k, d));
+}
+ALWAYS_INLINE void iq4_xs_run_scales(const uint8_t *block, struct run_scales *out) {
+    offset_scales(iq4_xs_scales((const void *)block), 128, out);
+    out->d = half_at(block);
+}
+
+/* Row r of the panel. */
+ALWAYS_INLINE void fill_scales(const struct panel_format *f, const struct panel_layout *l, const uint8_t *row, size_t block_bytes,
+                               scales_fn *scales, uint8_t *panel) {
+    float *d = (float *)(void *)(panel + l->d), *m = (float *)(void *)(panel + l->m);
+    int32_t *scale = (int32_t *)(void *)(panel + l->scale), *extra = (int32_t *)(void *)(panel + l->extra);
+    for (size_t run = 0; run < l->runs; run++) {
+        struct run_scales s = {0};
+        scales(row + run * block_bytes, &s);
+        d[run * PANEL_ROWS] = s.d;
+        if (f->kind == PANEL_BIAS || f->kind == PANEL_SUB_BIAS)
+            m[run * PANEL_ROWS] = s.m;
+        for (size_t i = 0; i < l->subs; i++)
+            scale[(run * l->subs + i) * PANEL_ROWS] = s.scale[i];
+        for (size_t i = 0; i < l->pairs; i++)
+            memcpy(extra + (run * l->pairs + i) * PANEL_ROWS, s.extra + 2 * i, 4);
+    }
+}
+
+/* Scales in tensors of their own: one number per run, to every 16th place of `to`. */
+static void fill_split(const struct panel_format *f, size_t runs, enum dtype dtype, const uint8_t *scales, size_t group, float factor,
+                       float *to) {
+    size_t bytes = dtype_info(dtype)->block_bytes, run = 0;
+    float eight[8];
+    for (; group == f->run && run + 8 <= runs; run += 8) {
+        read_8_scales(dtype, scales + run * bytes, eight);
+        for (size_t i = 0; i < 8; i++)
+            to[(run + i) * PANEL_ROWS] = eight[i] * factor;
+    }
+    for (; run < runs; run++)
+        to[run * PANEL_ROWS] = scale_read(dtype, scales, run * f->run / group) * factor;
+}
+
+static void fill_split_scales(const struct matrix *w, const struct panel_format *f, const struct panel_layout *l, size_t row,
+                              uint8_t *panel) {
+    float *d = (float *)(void *)(panel + l->d), *m = (float *)(void *)(panel + l->m);
+    bool fp4 = w->format == MATRIX_MXFP4_SPLIT || w->format == MATRIX_NVFP4_SPLIT;
+    if (w->scales)
+        fill_split(f, l->runs, matrix_scale_dtype(w), w->scales + row * w->scales_row_bytes, fp4 ? f->run : w->group_cols,
+                   fp4 ? 0.5f : 1.0f, d);
+    for (size_t run = 0; !w->scales && run < l->runs; run++)
+        d[run * PANEL_ROWS] = 1.0f;
+    if (f->kind == PANEL_BIAS)
+        fill_split(f, l->runs, w->scale_dtype, w->biases + row * w->scales_row_bytes, w->group_cols, 1.0f, m);
+}
+
+/* Row r of the panel, whose numbers start at `panel`. */
+static void fill_row_scales(const struct matrix *w, const struct panel_format *f, const struct panel_layout *l, size_t row,
+                            const uint8_t *data, uint8_t *panel) {
+    switch (w->format) {
+    case DTYPE_Q4_0:
+    case DTYPE_IQ4_NL:
+        fill_scales(f, l, data, sizeof(struct block_q4_0), d_first, panel);
+        break;
+    case DTYPE_Q4_1:
+        fill_scales(f, l, data, sizeof(struct block_q4_1), d_and_m_first, panel);
+        break;
+    case DTYPE_Q5_0:
+        fill_scales(f, l, data, sizeof(struct block_q5_0), d_first, panel);
+        break;
+    case DTYPE_Q5_1:
+        fill_scales(f, l, data, sizeof(struct block_q5_1), d_and_m_first, panel);
+        break;
+    case DTYPE_Q8_0:
+        fill_scales(f, l, data, sizeof(struct block_q8_0), d_first, panel);
+        break;
+    case DTYPE_MXFP4:
+        fill_scales(f, l, data, sizeof(struct block_mxfp4), mxfp4_scales, panel);
+        break;
+    case DTYPE_Q2_K:
+        fill_scales(f, l, data, sizeof(struct block_q2_k), q2_k_scales, panel);
+        break;
+    case DTYPE_Q3_K:
+        fill_scales(f, l, data, sizeof(struct block_q3_k), q3_k_scales, panel);
+        break;
+    case DTYPE_Q4_K:
+        fill_scales(f, l, data, sizeof(struct block_q4_k), k4_scales, panel);
+        break;
+    case DTYPE_Q5_K:
+        fill_scales(f, l, data, sizeof(struct block_q5_k), k4_scales, panel);
+        break;
+    case DTYPE_Q6_K:
+        fill_scales(f, l, data, sizeof(struct block_q6_k), q6_k_scales, panel);
+        break;
+    case DTYPE_IQ4_XS:
+        fill_scales(f, l, data, sizeof(struct block_iq4_xs), iq4_xs_run_scales, panel);
+        break;
+    default:
+        fill_split_scales(w, f, l, row, panel);
+    }
+}
+
+void avx2_panel_fill(const struct matrix *w, const struct panel_format *f, const struct panel_layout *layout, size_t row, size_t count,
+                     uint8_t *panel) {
+    const uint8_t *rows[PANEL_ROWS];
+    CHECK(count > 0 && row + count <= w->rows && (uintptr_t)panel % 64 == 0);
+    for (size_t r = 0; r < PANEL_ROWS; r++) {
+        size_t source = row + (r < count ? r : count - 1);
+        rows[r] = w->data + source * w->row_bytes;
+        fill_row_scales(w, f, layout, source, rows[r], panel + r * sizeof(float));
+    }
+    fill_all_codes(w, rows, panel);
+}
+
+/* ---- formats ---- */
+
+/* Codes of a bit stream with scales of their own. */
+static struct panel_format stream_format(const struct matrix *w, enum panel_kind kind, int offset) {
+    static const uint8_t fit[9] = {0, 8, 8, 8, 8, 4, 2, 1, 1};
+    unsigned run = matrix_activation_block(w->format, w->group_cols);
+    return (struct panel_format){w->format, kind, run, 0, run, offset, w->bits == 8, fit[w->bits]};
+}
+
+bool avx2_panel_format(const struct matrix *w, struct panel_format *out) {
+    static const struct panel_format blocks[] = {
+        {DTYPE_Q4_0, PANEL_OFFSET, 32, 0, 32, 8, false, 8},           {DTYPE_Q4_1, PANEL_BIAS, 32, 0, 32, 0, false, 8},
+        {DTYPE_Q5_0, PANEL_OFFSET, 32, 0, 32, 16, false, 4},          {DTYPE_Q5_1, PANEL_BIAS, 32, 0, 32, 0, false, 4},
+        {DTYPE_Q8_0, PANEL_OFFSET, 32, 0, 32, 128, true, 1},          {DTYPE_IQ4_NL, PANEL_OFFSET, 32, 0, 32, 128, true, 1},
+        {DTYPE_MXFP4, PANEL_OFFSET, 32, 0, 32, 16, false, 4},         {MATRIX_MXFP4_SPLIT, PANEL_OFFSET, 32, 0, 32, 16, false, 4},
+        {MATRIX_NVFP4_SPLIT, PANEL_OFFSET, 16, 0, 64, 16, false, 4},  {DTYPE_Q2_K, PANEL_SUB_BIAS, 256, 16, 256, 0, false, 8},
+        {DTYPE_Q3_K, PANEL_SUB_OFFSET, 256, 16, 256, 4, false, 8},    {DTYPE_Q4_K, PANEL_SUB_BIAS, 256, 32, 256, 0, false, 8},
+        {DTYPE_Q5_K, PANEL_SUB_BIAS, 256, 32, 256, 0, false, 4},      {DTYPE_Q6_K, PANEL_SUB_OFFSET, 256, 16, 256, 32, false, 2},
+        {DTYPE_IQ4_XS, PANEL_SUB_OFFSET, 256, 32, 256, 128, true, 1},
+    };
+    out->run = 0;
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+        if (blocks[i].format == w->format)
+            *out = blocks[i];
+    if (w->format == MATRIX_AFFINE && w->bits >= 2 && w->bits != 7)
+        *out = stream_format(w, PANEL_BIAS, 0);
+    if (w->format == MATRIX_INT_GROUPS && !w->biases)
+        *out = stream_format(w, PANEL_OFFSET, w->bits == 4 ? 8 : 128);
+    if (w->format == MATRIX_INT8_GROUPS)
+        *out = stream_format(w, PANEL_OFFSET, 128);
+    return out->run && !w->col_bytes && w->cols % out->run == 0 && w->cols % 32 == 0 && w->cols > 0;
+}
+
+struct panel_layout avx2_panel_layout(const struct panel_format *f, size_t cols) {
+    struct panel_layout l = {.runs = cols / f->run};
+    size_t line = PANEL_ROWS * 4;
+    l.subs = f->sub ? f->run / f->sub : 0;
+    l.pairs = f->sub ? (l.subs + 1) / 2 : 0;
+    l.d = cols * PANEL_ROWS;
+    l.m = l.d + l.runs * line;
+    l.scale = l.m + (f->kind == PANEL_BIAS || f->kind == PANEL_SUB_BIAS ? l.runs * line : 0);
+    l.extra = l.scale + l.runs * l.subs * line;
+    l.bytes = l.extra + l.runs * l.pairs * line;
+    return l;
+}
+
+void avx2_panel_sums(const struct panel_format *f, const struct panel_layout *l, int offset, const int16_t *sums, int32_t *out) {
+    if (f->sub == 16) {
+        memcpy(out, sums, l->runs * l->pairs * sizeof *out);
+    } else if (f->sub == 32) {
+        for (size_t run = 0; run < l->runs; run++) {
+            __m256i s = _mm256_madd_epi16(load_256(sums + 16 * run), _mm256_set1_epi16(1));
+            _mm_storeu_si128((__m128i *)(void *)(out + 4 * run),
+                             _mm_packs_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1)));
+        }
+    } else {
+        int factor = f->kind == PANEL_BIAS ? 1 : -offset;
+        size_t step = f->run / 16, run = 0;
+        for (; run + 8 <= l->runs; run += 8) {
+            __m256i s = sums_of_runs(sums + run * step, f->run);
+            _mm256_storeu_si256((__m256i *)(void *)(out + run), _mm256_mullo_epi32(s, _mm256_set1_epi32(factor)));
+        }
+        for (; run < l->runs; run++) {
+            out[run] = 0;
+            for (size_t i = 0; i < step; i++)
+                out[run] += factor * sums[run * step + i];
+        }
+    }
+}
