@@ -4,6 +4,7 @@
 #include "format/catalogue_internal.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -26,6 +27,7 @@ struct catalogue {
     struct text *meta_keys;
     struct meta_value *meta_values;
     uint64_t meta_count, meta_capacity;
+    atomic_bool *meta_asked; /* [meta_count] once finished */
     struct text_map meta_index;
     uint64_t array_bytes; /* of all meta_array blocks */
 };
@@ -64,6 +66,7 @@ void catalogue_close(struct catalogue *catalogue) {
     memory_free(catalogue->tensors);
     memory_free(catalogue->meta_keys);
     memory_free(catalogue->meta_values);
+    memory_free(catalogue->meta_asked);
     arena_destroy(catalogue->texts);
     memory_free(catalogue->path);
     memory_free(catalogue->directory);
@@ -261,6 +264,9 @@ enum status catalogue_finish(struct catalogue *catalogue, const struct file_set 
     memory_free(order);
     if (status == STATUS_OK && catalogue->tensor_count < catalogue->tensor_capacity)
         give_back_spare(catalogue);
+    catalogue->meta_asked = memory_alloc_array((size_t)catalogue->meta_count + 1, sizeof *catalogue->meta_asked);
+    if (status == STATUS_OK && !catalogue->meta_asked)
+        return error_set(err, STATUS_NO_MEMORY, "%s: no memory to look at %" PRIu64 " keys", catalogue->path, catalogue->meta_count);
     return status;
 }
 
@@ -307,7 +313,16 @@ const struct meta_value *catalogue_meta_at(const struct catalogue *catalogue, ui
 const struct meta_value *catalogue_meta(const struct catalogue *catalogue, const char *key) {
     uint32_t index;
     CHECK(key);
-    return text_map_find(&catalogue->meta_index, text_of(key), &index) ? &catalogue->meta_values[index] : NULL;
+    if (!text_map_find(&catalogue->meta_index, text_of(key), &index))
+        return NULL;
+    if (catalogue->meta_asked)
+        atomic_store_explicit(&catalogue->meta_asked[index], true, memory_order_relaxed);
+    return &catalogue->meta_values[index];
+}
+
+bool catalogue_meta_was_asked(const struct catalogue *catalogue, uint64_t index) {
+    CHECK(index < catalogue->meta_count && catalogue->meta_asked);
+    return atomic_load_explicit(&catalogue->meta_asked[index], memory_order_relaxed);
 }
 
 void catalogue_drop_arrays(struct catalogue *catalogue, uint64_t limit) {

@@ -9,7 +9,7 @@
  *             lists); generation_config.json under "generation_config/", tokenizer_config.json is left to the tokenizer.
  *             Lists of plain values of one kind are arrays; any other list is a META_ARRAY of META_ARRAY that tells only its count, and
  *             its items lie under KEY/0, KEY/1 ... JSON null is META_NULL (so "missing" and "null" can be told apart).
- * Threads     immutable after open, except catalogue_drop_arrays.
+ * Threads     immutable after open, except catalogue_drop_arrays and the marks of catalogue_meta_was_asked.
  * Memory      names and metadata live in the catalogue; catalogue_drop_arrays frees the large tokenizer arrays after use.
  */
 #pragma once
@@ -76,6 +76,8 @@ uint64_t catalogue_meta_count(const struct catalogue *catalogue);
 struct text catalogue_meta_key(const struct catalogue *catalogue, uint64_t index);
 const struct meta_value *catalogue_meta_at(const struct catalogue *catalogue, uint64_t index);
 const struct meta_value *catalogue_meta(const struct catalogue *catalogue, const char *key); /* NULL: missing */
+/* Whether catalogue_meta was called for this entry since the open: what nobody asks for, nobody knows. Any thread. */
+bool catalogue_meta_was_asked(const struct catalogue *catalogue, uint64_t index);
 
 /* Elements of an array value; numbers convert where exact. False: wrong type or index. */
 bool meta_array_text(const struct meta_value *value, uint64_t index, struct text *out);

@@ -11,7 +11,8 @@
 #include "base/memory.h"
 #include "model/bind_stored.h"
 
-#define MISSING_LISTED 12
+#define MISSING_KEPT 200
+#define MISSING_SHOWN 12 /* in an error's text */
 #define VECTOR_MAX (1u << 22) /* elements; larger tensors are matrices */
 
 enum status bind_init(struct binder *binder, const struct catalogue *catalogue, const struct file_set *files, const struct arch_spec *arch,
@@ -39,9 +40,8 @@ void bind_mark_used(struct binder *binder, const struct tensor_entry *tensor) {
 
 enum status bind_missing(struct binder *binder, enum role role, uint32_t layer, struct error *err) {
     char name[288];
-    if (binder->missing_count++ < MISSING_LISTED)
-        return byte_buffer_printf(&binder->missing, err, "%s%s", binder->missing_count > 1 ? ", " : "",
-                                  role_wanted_name(&binder->names, role, layer, name, sizeof name));
+    if (binder->missing_count++ < MISSING_KEPT)
+        return byte_buffer_printf(&binder->missing, err, "%s\n", role_wanted_name(&binder->names, role, layer, name, sizeof name));
     return STATUS_OK;
 }
 
@@ -49,10 +49,19 @@ enum status bind_finish(struct binder *binder, struct error *err) {
     if (binder->missing_count == 0)
         return STATUS_OK;
     struct text list = byte_buffer_text(&binder->missing);
-    return error_set(err, STATUS_NOT_FOUND, "%s: %u tensors that a %s model needs are not in the files: %.*s%s",
-                     catalogue_path(binder->catalogue), binder->missing_count, binder->arch->name,
-                     (int)(list.size_bytes < 600 ? list.size_bytes : 600), list.data,
-                     binder->missing_count > MISSING_LISTED ? ", ..." : "");
+    char shown[600];
+    size_t used = 0, names = 0, at = 0;
+    for (; at < list.size_bytes && names < MISSING_SHOWN && used + 2 < sizeof shown; at++) {
+        bool end = list.data[at] == '\n';
+        names += end;
+        shown[used++] = end ? ',' : list.data[at];
+        if (end)
+            shown[used++] = ' ';
+    }
+    bool all = at == list.size_bytes && names == binder->missing_count;
+    return error_set(err, STATUS_NOT_FOUND, "%s: %u tensor%s that a %s model needs %s not in the files: %.*s%s",
+                     catalogue_path(binder->catalogue), binder->missing_count, binder->missing_count > 1 ? "s" : "", binder->arch->name,
+                     binder->missing_count > 1 ? "are" : "is", (int)(all ? used - 2 : used), shown, all ? "" : "...");
 }
 
 enum status bind_unused(const struct binder *binder, uint32_t limit, struct byte_buffer *out, uint64_t *count, struct error *err) {

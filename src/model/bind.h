@@ -22,7 +22,7 @@ struct binder {
     struct role_names names;
     struct plan *plan;
     bool *used; /* per tensor of the catalogue */
-    struct byte_buffer missing;
+    struct byte_buffer missing; /* names, one a line */
     uint32_t missing_count;
 };
 

@@ -35,6 +35,28 @@ static enum status refuse_flags(const struct model *model, struct error *err) {
     return STATUS_OK;
 }
 
+/* config.json names an activation; a family has one. Others (clamped, with parameters) go by names of their own. */
+static enum status check_activation(const struct model *model, struct error *err) {
+    static const char *const keys[] = {"hidden_activation", "hidden_act", "mlp_hidden_act"};
+    static const char *const known[GATE_KIND_COUNT][3] = {
+        [GATE_SILU] = {"silu", "swish", "swiglu"}, [GATE_GELU_TANH] = {"gelu_pytorch_tanh", "gelu_new", "gelu"}, [GATE_RELU2] = {"relu2"}};
+    const char *const *names = known[model->arch->gate];
+    struct text name;
+    if (catalogue_world(model->catalogue) != CATALOGUE_HF || !names[0])
+        return STATUS_OK;
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+        if (!meta_text(params_meta(&model->params, model->catalogue, keys[k]), &name))
+            continue;
+        for (int i = 0; i < 3 && names[i]; i++)
+            if (text_is(name, names[i]))
+                return STATUS_OK;
+        return error_set(err, STATUS_UNSUPPORTED, "%s: config.json sets %s to '%.*s'; %s models are computed with '%s' only",
+                         catalogue_path(model->catalogue), keys[k], (int)(name.size_bytes < 60 ? name.size_bytes : 60), name.data,
+                         model->arch->name, names[0]);
+    }
+    return STATUS_OK;
+}
+
 enum status model_open(const char *path, struct file_set *files, struct model **out, struct error *err) {
     char prefix[64];
     *out = NULL;
@@ -49,6 +71,8 @@ enum status model_open(const char *path, struct file_set *files, struct model **
     if (status == STATUS_OK)
         status = refuse_flags(model, err);
     if (status == STATUS_OK)
+        status = check_activation(model, err);
+    if (status == STATUS_OK)
         status = build(model, files, err);
     if (status != STATUS_OK) {
         model_close(model);
@@ -57,6 +81,39 @@ enum status model_open(const char *path, struct file_set *files, struct model **
     model->context = params_u32(&model->params, PARAM_CONTEXT, 0);
     *out = model;
     return STATUS_OK;
+}
+
+static enum status list_missing(const struct catalogue *catalogue, const struct file_set *files, struct byte_buffer *out,
+                                struct error *err) {
+    char prefix[64];
+    const struct arch_spec *arch;
+    struct params params = {0};
+    struct plan plan = {0};
+    struct binder binder = {0};
+    struct error build_error;
+    enum status status = arch_find(catalogue, &arch, prefix, sizeof prefix, err);
+    if (status == STATUS_OK)
+        status = params_read(&params, catalogue, prefix, arch->params, err);
+    if (status == STATUS_OK)
+        status = bind_init(&binder, catalogue, files, arch, &params, &plan, err);
+    if (status == STATUS_OK && plan_build(&binder, &build_error) != STATUS_OK)
+        status = byte_buffer_append_text(out, byte_buffer_text(&binder.missing), err);
+    bind_deinit(&binder);
+    plan_deinit(&plan);
+    params_deinit(&params);
+    return status;
+}
+
+enum status model_list_missing(const char *path, struct byte_buffer *out, struct error *err) {
+    struct file_set *files = NULL;
+    struct catalogue *catalogue = NULL;
+    TRY(file_set_create(&files, err));
+    enum status status = catalogue_open(path, files, &catalogue, err);
+    if (status == STATUS_OK)
+        status = list_missing(catalogue, files, out, err);
+    catalogue_close(catalogue);
+    file_set_destroy(files);
+    return status;
 }
 
 void model_close(struct model *model) {

@@ -13,10 +13,14 @@ struct model {
     struct plan plan;
     uint32_t context;      /* longest sequence the model was made for */
     uint64_t unused_count; /* tensors in the files that nobody uses */
-    char *unused_names;    /* the first of them, one a line; owned */
+    char *unused_names;    /* the first 50 of them, one a line; owned */
 };
 
 /* Opens, resolves the family, binds all tensors and builds the plan. *out is NULL on failure. Adds files to `files`, which must outlive it.
  */
 MUST_CHECK enum status model_open(const char *path, struct file_set *files, struct model **out, struct error *err);
 void model_close(struct model *model);
+
+/* Names of required tensors that are not in the files of a model that does not open, one a line (200 at most); nothing where another
+ * reason keeps it from opening. */
+MUST_CHECK enum status model_list_missing(const char *path, struct byte_buffer *out, struct error *err);

@@ -210,6 +210,15 @@ enum status token_list_append(struct token_list *list, uint32_t id, struct error
     return STATUS_OK;
 }
 
+const char *tokenizer_kind(const struct tokenizer *tokenizer) {
+    uint32_t id;
+    if (tokenizer->model == TOKENIZER_UNIGRAM)
+        return "unigram";
+    if (tokenizer->bpe.options.byte_fallback || tokenizer->bpe.score_ranks)
+        return "SentencePiece BPE";
+    return vocab_find_model(&tokenizer->vocab, TEXT("\xc4\xa0"), &id) ? "byte-level BPE" : "BPE"; /* how that alphabet writes a space */
+}
+
 uint32_t tokenizer_vocab_size(const struct tokenizer *tokenizer) { return tokenizer->vocab.count; }
 
 struct text tokenizer_token_text(const struct tokenizer *tokenizer, uint32_t id) {

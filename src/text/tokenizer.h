@@ -68,6 +68,7 @@ void tokenizer_stream_init(struct tokenizer_stream *stream, const struct tokeniz
 MUST_CHECK enum status tokenizer_stream_push(struct tokenizer_stream *stream, uint32_t id, struct byte_buffer *out, struct error *err);
 MUST_CHECK enum status tokenizer_stream_finish(struct tokenizer_stream *stream, struct byte_buffer *out, struct error *err);
 
+const char *tokenizer_kind(const struct tokenizer *tokenizer);                      /* "byte-level BPE": for people, a literal */
 uint32_t tokenizer_vocab_size(const struct tokenizer *tokenizer);                 /* highest id + 1 */
 struct text tokenizer_token_text(const struct tokenizer *tokenizer, uint32_t id); /* as in the file; empty when there is none */
 bool tokenizer_token_is_special(const struct tokenizer *tokenizer, uint32_t id);
