@@ -19,7 +19,7 @@ struct command {
 
 /* In the order of --help; NULL-terminated. */
 extern const struct command *const app_commands[];
-extern const struct command app_generate, app_plan, app_inspect, app_tokenize, app_detokenize, app_logits, app_parse_reply, app_render;
+extern const struct command app_doctor, app_generate, app_plan, app_inspect, app_tokenize, app_detokenize, app_logits, app_parse_reply, app_render;
 
 /* Options that several commands share; single rows for the commands' tables. */
 extern const struct option_spec option_ram, option_threads, option_ctx, option_chunk, option_reader, option_isa, option_activations,

@@ -11,8 +11,8 @@
 #include "base/memory.h"
 #include "base/text.h"
 
-const struct command *const app_commands[] = {&app_generate, &app_plan,   &app_inspect,     &app_tokenize, &app_detokenize,
-                                              &app_logits,   &app_render, &app_parse_reply, NULL};
+const struct command *const app_commands[] = {&app_generate,   &app_plan,   &app_doctor, &app_inspect,     &app_tokenize,
+                                              &app_detokenize, &app_logits, &app_render, &app_parse_reply, NULL};
 
 static const struct command *find(const char *name) {
     for (const struct command *const *c = app_commands; *c; c++)

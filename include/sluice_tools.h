@@ -19,8 +19,15 @@ SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_read_ids(const char *path, u
 /* Writes the float32 tensor `logits` [count][vocab] of a loaded model to a new safetensors file. */
 SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_write_logits(sluice_model *model, const uint32_t *ids, size_t count,
                                                                  const char *out_path, sluice_error *error);
-/* What the files hold, without binding a family: metadata, tensors, formats by share of bytes; and what the family makes of it. */
+/* What the files hold and what the family makes of them, and what keeps the model from running; tensors: a line for each too. */
 SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_inspect(const char *path, bool json, bool tensors, FILE *out, sluice_error *error);
+/*
+ * Prints whether `generate` (with these options) and `serve` would work here, and how fast at most. path NULL: the machine alone. Returns
+ * what generate would fail with, SLUICE_OVER_BUDGET when the model does not fit; the report is printed in any case. Measures the disk and
+ * the memory for a second, and keeps that in the user's cache folder.
+ */
+SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_doctor(const char *path, const sluice_load_options *options, bool json, FILE *out,
+                                                           sluice_error *error);
 /* Decodes tensors (all when name_count is 0) to f32 under their own names. */
 SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_dump(const char *path, const char *const *names, size_t name_count,
                                                          const char *out_path, sluice_error *error);

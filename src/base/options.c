@@ -8,8 +8,10 @@
 #include "base/options.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -196,6 +198,23 @@ static enum status read_defaults(struct options *options, struct error *err) {
             TRY(set_value(options, i, spec->initial, SOURCE_DEFAULT, err));
     }
     return STATUS_OK;
+}
+
+bool options_cache_path(const char *name, char *path, size_t path_bytes) {
+    const char *home = getenv("HOME"), *cache_home = getenv("XDG_CACHE_HOME");
+    bool given = cache_home && cache_home[0] == '/';
+    if (!given && !(home && home[0] == '/'))
+        return false;
+    int base = snprintf(path, path_bytes, "%s%s", given ? cache_home : home, given ? "" : "/.cache");
+    if (base < 0 || (size_t)base + strlen("/sluice/") + strlen(name) >= path_bytes)
+        return false;
+    (void)mkdir(path, 0700);
+    size_t left = path_bytes - (size_t)base;
+    (void)snprintf(path + base, left, "/sluice");
+    if (mkdir(path, 0700) != 0 && errno != EEXIST)
+        return false;
+    (void)snprintf(path + base, left, "/sluice/%s", name);
+    return true;
 }
 
 /* $XDG_CONFIG_HOME/sluice/config or ~/.config/sluice/config; empty when neither is known. */

@@ -72,3 +72,9 @@ void options_print_help(const struct command_spec *command, FILE *out);
 MUST_CHECK enum status options_man_page(const struct command_spec *const *commands, struct byte_buffer *out, struct error *err);
 /* "name = value (from where)" for every option of the command: --print-config. */
 void options_print_config(const struct options *options, FILE *out);
+
+/*
+ * Path of a file in the user's cache folder ($XDG_CACHE_HOME/sluice or ~/.cache/sluice), which is made when it is missing. False: there is
+ * no such folder, or it cannot be made; then nothing is kept.
+ */
+bool options_cache_path(const char *name, char *path, size_t path_bytes);

@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include <jansson.h>
 #include <stdatomic.h>
 
 #include "engine/planner.h"
@@ -55,7 +56,9 @@ struct sluice_model {
 
 /* For all loads of this model from now on; before sluice_load. */
 void engine_set_queue_wrapper(struct sluice_model *model, struct queue_wrapper wrapper);
-/* Copies between the library's and the public form. */
 /* STATUS_NOT_FOUND with what to do when the model has no tokenizer. */
 MUST_CHECK enum status engine_need_tokenizer(const struct sluice_model *m, struct error *err);
+/* Copies between the library's and the public form. */
 sluice_status engine_report(enum status status, const struct error *from, sluice_error *to);
+/* A plan as metrics and doctor give it; the caller owns it. NULL: no memory. */
+json_t *engine_plan_json(const sluice_plan *plan);

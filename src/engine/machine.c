@@ -40,7 +40,11 @@ static bool meminfo_bytes(const char *meminfo, const char *key, uint64_t *bytes)
     return true;
 }
 
-static void tighten(struct machine_memory *memory, uint64_t limit, uint64_t used) {
+static void tighten(struct machine_memory *memory, const char *file, uint64_t limit, uint64_t used) {
+    if (limit < memory->group_limit_bytes && limit < memory->total_bytes) { /* v1 writes a huge number for "none" */
+        memory->group_limit_bytes = limit;
+        (void)snprintf(memory->group_file, sizeof memory->group_file, "%.*s", (int)sizeof memory->group_file - 1, file);
+    }
     if (limit < memory->total_bytes)
         memory->total_bytes = limit;
     uint64_t left = limit > used ? limit - used : 0;
@@ -50,16 +54,16 @@ static void tighten(struct machine_memory *memory, uint64_t limit, uint64_t used
 
 /* Limits of a group and of all groups above it. */
 static void walk_group(struct machine_memory *memory, const char *root, const char *group, const char *limit_name, const char *used_name) {
-    char path[1024], file[1200];
+    char path[1024], file[1200], used_file[1200];
     if (snprintf(path, sizeof path, "%s%s", root, group) >= (int)sizeof path)
         return;
     for (;;) {
         uint64_t limit, used = 0;
         (void)snprintf(file, sizeof file, "%s/%s", path, limit_name);
         if (read_u64_file(file, &limit)) {
-            (void)snprintf(file, sizeof file, "%s/%s", path, used_name);
-            (void)read_u64_file(file, &used);
-            tighten(memory, limit, used);
+            (void)snprintf(used_file, sizeof used_file, "%s/%s", path, used_name);
+            (void)read_u64_file(used_file, &used);
+            tighten(memory, file, limit, used);
         }
         char *slash = strrchr(path, '/');
         if (!slash || strlen(path) <= strlen(root))
@@ -91,7 +95,10 @@ static void read_groups(struct machine_memory *memory) {
 }
 
 struct machine_memory machine_memory_read(void) {
-    struct machine_memory memory = {.total_bytes = ASSUMED_BYTES, .available_bytes = ASSUMED_BYTES / 2, .lock_limit_bytes = UINT64_MAX};
+    struct machine_memory memory = {.total_bytes = ASSUMED_BYTES,
+                                    .available_bytes = ASSUMED_BYTES / 2,
+                                    .lock_limit_bytes = UINT64_MAX,
+                                    .group_limit_bytes = UINT64_MAX};
     struct rlimit limit;
     if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
         memory.lock_limit_bytes = limit.rlim_cur;
@@ -102,6 +109,8 @@ struct machine_memory machine_memory_read(void) {
         memory.known = 1;
         if (!meminfo_bytes(text.data, "MemAvailable", &memory.available_bytes))
             memory.available_bytes = memory.total_bytes / 2;
+        (void)meminfo_bytes(text.data, "SwapTotal", &memory.swap_total_bytes);
+        (void)meminfo_bytes(text.data, "SwapFree", &memory.swap_free_bytes);
         read_groups(&memory);
     }
     memory_free((void *)text.data);

@@ -6,10 +6,13 @@
 #include <stdint.h>
 
 struct machine_memory {
-    uint64_t total_bytes;      /* of the machine, or of the tightest cgroup (v1 or v2, nested too) */
-    uint64_t available_bytes;  /* free or reclaimable now, within both */
-    uint64_t lock_limit_bytes; /* RLIMIT_MEMLOCK; UINT64_MAX: none */
-    int known;                 /* 0: /proc tells nothing; a floor was assumed */
+    uint64_t total_bytes;       /* of the machine, or of the tightest cgroup (v1 or v2, nested too) */
+    uint64_t available_bytes;   /* free or reclaimable now, within both */
+    uint64_t lock_limit_bytes;  /* RLIMIT_MEMLOCK; UINT64_MAX: none */
+    uint64_t group_limit_bytes; /* the tightest limit of our control groups; UINT64_MAX: none */
+    char group_file[256];       /* which file says so, or empty */
+    uint64_t swap_total_bytes, swap_free_bytes;
+    int known; /* 0: /proc tells nothing; a floor was assumed */
 };
 
 /* Reads /proc and the control groups; never fails (see known). */

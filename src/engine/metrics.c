@@ -16,7 +16,7 @@
 
 #define PROBE_MEMORY_BYTES (64ull << 20)
 
-static json_t *plan_json(const sluice_plan *p) {
+json_t *engine_plan_json(const sluice_plan *p) {
     json_t *budget = p->budget_bytes == UINT64_MAX ? json_null() : json_integer((json_int_t)p->budget_bytes);
     return json_pack("{s:o,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:i,s:i,s:i,s:s,s:s,s:b,s:b,s:s}", "budget_bytes", budget,
                      "minimum_bytes", (json_int_t)p->minimum_bytes, "planned_bytes", (json_int_t)p->planned_bytes, "process_bytes",
@@ -134,7 +134,7 @@ sluice_status sluice_metrics(sluice_model *m, bool measure_bounds, char **json, 
     json_t *root = json_pack("{s:s,s:s,s:s,s:i,s:i,s:o,s:o,s:o,s:o}", "version", sluice_version(), "model",
                              catalogue_path(m->model->catalogue), "family", m->model->arch->name, "prompt_tokens",
                              (int)m->numbers.prompt_tokens, "generated_tokens", (int)m->numbers.generated, "plan",
-                             plan_json(&m->memory.plan), "memory", memory, "times", times_json(m), "reads", reads_json(&m->numbers));
+                             engine_plan_json(&m->memory.plan), "memory", memory, "times", times_json(m), "reads", reads_json(&m->numbers));
     if (root && measure_bounds && status == STATUS_OK)
         (void)json_object_set_new(root, "bounds", bounds_json(m, &probe));
     char *text = root ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;

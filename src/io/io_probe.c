@@ -32,6 +32,7 @@ static const struct {
     {64u << 10, 16}, {256u << 10, 4}, {256u << 10, 16}, {1u << 20, 4}, {1u << 20, 8}, {1u << 20, 16}, {2u << 20, 8}, {1u << 20, 32},
 };
 enum { POINT_COUNT = sizeof points / sizeof points[0] };
+STATIC_ASSERT((int)POINT_COUNT == IO_PROBE_POINTS, "the result holds all points");
 
 struct disk_probe {
     struct file_set *files;
@@ -41,12 +42,6 @@ struct disk_probe {
     struct memory_region staging;
     uint64_t random_state, end_ns;
     struct read_request requests[DEPTH_MAX];
-};
-
-struct disk_point {
-    uint32_t size_bytes;
-    unsigned depth;
-    double bytes_per_s;
 };
 
 /* A place for a read of size_bytes, anywhere in the file. */
@@ -63,7 +58,7 @@ static void submit_read(struct disk_probe *probe, struct read_request *request, 
 }
 
 /* Keeps point->depth reads in flight for duration_ns and times those that finish in it, or the first round when the disk is slower. */
-static enum status measure_point(struct disk_probe *probe, struct disk_point *point, uint64_t duration_ns, struct error *err) {
+static enum status measure_point(struct disk_probe *probe, struct io_probe_point *point, uint64_t duration_ns, struct error *err) {
     uint64_t slot_bytes = size_round_up(point->size_bytes, probe->alignment_bytes);
     CHECK(point->depth <= DEPTH_MAX && slot_bytes * point->depth <= probe->staging.size_bytes);
     uint64_t begin_ns = clock_now_ns(), end_ns = begin_ns + duration_ns, counted_ns = begin_ns, counted_bytes = 0;
@@ -95,22 +90,22 @@ static enum status measure_point(struct disk_probe *probe, struct disk_point *po
 }
 
 /* The listed point as far as file and staging allow it. False: not at all. */
-static bool fit_point(const struct disk_probe *probe, unsigned index, struct disk_point *point) {
+static bool fit_point(const struct disk_probe *probe, unsigned index, struct io_probe_point *point) {
     uint64_t size_bytes = points[index].size_bytes;
     if (size_bytes > probe->file_bytes)
         size_bytes = probe->file_bytes / GRANULE_BYTES * GRANULE_BYTES;
     uint64_t fitting = probe->staging.size_bytes / size_round_up(size_bytes, probe->alignment_bytes);
-    *point = (struct disk_point){.size_bytes = (uint32_t)size_bytes,
+    *point = (struct io_probe_point){.size_bytes = (uint32_t)size_bytes,
                                  .depth = fitting < points[index].depth ? (unsigned)fitting : points[index].depth};
     return point->depth > 0;
 }
 
 static enum status measure_points(struct disk_probe *probe, struct io_probe_result *result, struct error *err) {
-    struct disk_point done[POINT_COUNT];
+    struct io_probe_point done[POINT_COUNT];
     unsigned done_count = 0;
     double best = 0;
     for (unsigned i = 0; i < POINT_COUNT; i++) {
-        struct disk_point *point = &done[done_count];
+        struct io_probe_point *point = &done[done_count];
         if (!fit_point(probe, i, point))
             continue;
         if (done_count == 0)
@@ -130,6 +125,8 @@ static enum status measure_points(struct disk_probe *probe, struct io_probe_resu
     result->disk_bytes_per_s = best;
     result->best_depth = done[chosen].depth;
     result->best_size = done[chosen].size_bytes;
+    result->point_count = done_count;
+    memcpy(result->points, done, done_count * sizeof *done);
     return STATUS_OK;
 }
 

@@ -15,15 +15,25 @@
 #include "base/thread_pool.h"
 #include "io/file_set.h"
 
+#define IO_PROBE_POINTS 8
+
+struct io_probe_point {
+    uint32_t size_bytes;
+    unsigned depth;
+    double bytes_per_s;
+};
+
 struct io_probe_result {
     double disk_bytes_per_s;   /* at the best point. Where direct reads are refused it may be the speed of the page cache */
     unsigned best_depth;       /* the cheapest point within 5 % of the best: fewest bytes in flight */
     uint32_t best_size;        /* bytes per request there */
     double memory_bytes_per_s; /* plain reads, all threads */
+    struct io_probe_point points[IO_PROBE_POINTS]; /* all that were measured, in order of bytes in flight */
+    unsigned point_count;
 };
 
 /*
- * Fills the disk_ and best_ fields. STATUS_INVALID: the file or the limit is below 4 KiB (two windows must fit the limit). A read error
+ * Fills the disk_ and best_ fields and the points. STATUS_INVALID: the file or the limit is below 4 KiB (two windows must fit the limit). A read error
  * names the file.
  */
 MUST_CHECK enum status io_probe_disk(struct file_set *files, uint32_t file, uint64_t memory_limit_bytes, struct io_probe_result *result,
