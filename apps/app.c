@@ -60,6 +60,8 @@ void app_watch(sluice_model *model) {
 
 bool app_stopped(void) { return interrupts > 0; }
 
+void app_forget_stop(void) { interrupts = 0; }
+
 /* ---- one command ---- */
 
 int app_run(const struct command *command, int argc, char **argv) {
@@ -145,6 +147,17 @@ void app_print_plan(const sluice_plan *p, FILE *out) {
     print_row(out, "activations", p->activation_bytes, "");
     (void)snprintf(remark, sizeof remark, "smallest that works: %s", text_format_size(p->minimum_bytes, size, sizeof size));
     print_row(out, "sum", p->planned_bytes, remark);
+}
+
+void app_print_result(const sluice_result *r, size_t prompt_count) {
+    static const char *const reasons[] = {"the end of the text", "--max-tokens", "the context's end", "Ctrl-C", "a stop string"};
+    char kept[64] = "";
+    size_t read = prompt_count - r->reused;
+    if (r->reused)
+        (void)snprintf(kept, sizeof kept, " and %u kept from before", r->reused);
+    log_line(LOG_NOTICE, "%zu prompt tokens in %.2f s (%.1f/s)%s, %u tokens in %.2f s (%.1f/s), ended by %s", read, r->prompt_seconds,
+             r->prompt_seconds > 0 ? (double)read / r->prompt_seconds : 0, kept, r->generated, r->decode_seconds,
+             r->decode_seconds > 0 && r->generated > 1 ? (r->generated - 1) / r->decode_seconds : 0, reasons[r->stop]);
 }
 
 /* ---- files ---- */

@@ -21,9 +21,13 @@ struct command {
 extern const struct command *const app_commands[];
 extern const struct command app_doctor, app_generate, app_plan, app_inspect, app_tokenize, app_detokenize, app_logits, app_parse_reply, app_render;
 
+/* Commands that are executables of their own: their tables, for --help and the man page. */
+extern const struct command_spec app_chat_spec, app_serve_spec;
+
 /* Options that several commands share; single rows for the commands' tables. */
 extern const struct option_spec option_ram, option_threads, option_ctx, option_chunk, option_reader, option_isa, option_activations,
-    option_ids, option_metrics, option_quiet, option_verbose, option_print_config;
+    option_temp, option_top_k, option_top_p, option_min_p, option_seed, option_chat_template, option_reply_format, option_ids,
+    option_metrics, option_quiet, option_verbose, option_print_config;
 
 /* Parses a command's options (argv behind the command word), handles --help and --print-config, runs it. */
 int app_run(const struct command *command, int argc, char **argv);
@@ -35,9 +39,12 @@ int app_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void app_load_options(const struct options *options, sluice_load_options *load, uint64_t *started_ns);
 /* The model that Ctrl-C cancels; NULL: none. A second Ctrl-C ends the program at once. */
 void app_watch(sluice_model *model);
-bool app_stopped(void); /* Ctrl-C came */
+bool app_stopped(void);     /* Ctrl-C came */
+void app_forget_stop(void); /* before the next thing that Ctrl-C may stop */
 /* One screen of what lives where, on standard error. */
 void app_print_plan(const sluice_plan *plan, FILE *out);
+/* One line of what an answer cost, on standard error. */
+void app_print_result(const sluice_result *result, size_t prompt_count);
 /* Writes sluice_metrics to a file when --metrics was given. */
 int app_write_metrics(const struct options *options, sluice_model *model);
 /* Whole standard input or file; freed with memory_free. */

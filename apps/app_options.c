@@ -51,6 +51,33 @@ const struct option_spec option_activations = {.name = "activations",
                                                .help = "f32 computes without rounding activations or keys and values: the oracle, slow"};
 const struct option_spec option_ids = {
     .name = "ids", .kind = OPTION_TEXT, .value = "FILE", .help = "prompt as the int32 tensor input_ids of a safetensors file"};
+const struct option_spec option_temp = {
+    .name = "temp", .kind = OPTION_F64, .value = "X", .initial = "0.8", .maximum = 100, .help = "temperature; 0 takes the likeliest token"};
+const struct option_spec option_top_k = {
+    .name = "top-k", .kind = OPTION_U64, .value = "N", .initial = "0", .maximum = 16777216, .help = "choose among the N likeliest; 0: off"};
+const struct option_spec option_top_p = {.name = "top-p",
+                                         .kind = OPTION_F64,
+                                         .value = "X",
+                                         .initial = "1",
+                                         .maximum = 1,
+                                         .help = "choose among the likeliest that reach this probability together; 1: off"};
+const struct option_spec option_min_p = {.name = "min-p",
+                                         .kind = OPTION_F64,
+                                         .value = "X",
+                                         .initial = "0",
+                                         .maximum = 1,
+                                         .help = "drop what is less likely than this share of the likeliest; 0: off"};
+const struct option_spec option_seed = {.name = "seed",
+                                        .kind = OPTION_U64,
+                                        .value = "N",
+                                        .initial = "0",
+                                        .help = "the same seed gives the same text, whatever the memory, threads or machine"};
+const struct option_spec option_chat_template = {
+    .name = "chat-template", .kind = OPTION_TEXT, .value = "FILE", .help = "Jinja template to use instead of the model's"};
+const struct option_spec option_reply_format = {.name = "reply-format",
+                                                .kind = OPTION_TEXT,
+                                                .value = "NAME",
+                                                .help = "how replies mark reasoning and calls; else told by the template"};
 const struct option_spec option_metrics = {
     .name = "metrics", .kind = OPTION_TEXT, .value = "FILE", .help = "write times, reads, hits, memory and the machine's bounds as JSON"};
 const struct option_spec option_quiet = {

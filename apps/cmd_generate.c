@@ -27,27 +27,6 @@ static const struct option_spec max_tokens = {.name = "max-tokens",
                                               .initial = "256",
                                               .maximum = 16777216,
                                               .help = "tokens to generate; 0: as many as the context holds"};
-static const struct option_spec temp = {
-    .name = "temp", .kind = OPTION_F64, .value = "X", .initial = "0.8", .maximum = 100, .help = "temperature; 0 takes the likeliest token"};
-static const struct option_spec top_k = {
-    .name = "top-k", .kind = OPTION_U64, .value = "N", .initial = "0", .maximum = 16777216, .help = "choose among the N likeliest; 0: off"};
-static const struct option_spec top_p = {.name = "top-p",
-                                         .kind = OPTION_F64,
-                                         .value = "X",
-                                         .initial = "1",
-                                         .maximum = 1,
-                                         .help = "choose among the likeliest that reach this probability together; 1: off"};
-static const struct option_spec min_p = {.name = "min-p",
-                                         .kind = OPTION_F64,
-                                         .value = "X",
-                                         .initial = "0",
-                                         .maximum = 1,
-                                         .help = "drop what is less likely than this share of the likeliest; 0: off"};
-static const struct option_spec seed = {.name = "seed",
-                                        .kind = OPTION_U64,
-                                        .value = "N",
-                                        .initial = "0",
-                                        .help = "the same seed gives the same text, whatever the memory, threads or machine"};
 static const struct option_spec print_ids = {
     .name = "print-ids", .kind = OPTION_FLAG, .help = "print token ids on one line instead of text"};
 static const struct option_spec ignore_eos = {.name = "ignore-eos", .kind = OPTION_FLAG, .help = "go on after the model's end of text"};
@@ -56,31 +35,11 @@ static const struct option_spec stop = {
 static const struct option_spec print_plan = {
     .name = "print-plan", .kind = OPTION_FLAG, .help = "print memory plan and steps of a pass on standard error"};
 
-static const struct option_spec *const table[] = {&prompt,
-                                                  &prompt_file,
-                                                  &option_ids,
-                                                  &plain,
-                                                  &max_tokens,
-                                                  &temp,
-                                                  &top_k,
-                                                  &top_p,
-                                                  &min_p,
-                                                  &seed,
-                                                  &option_ram,
-                                                  &option_ctx,
-                                                  &option_threads,
-                                                  &option_chunk,
-                                                  &option_reader,
-                                                  &option_isa,
-                                                  &option_activations,
-                                                  &print_ids,
-                                                  &ignore_eos,
-                                                  &stop,
-                                                  &print_plan,
-                                                  &option_metrics,
-                                                  &option_quiet,
-                                                  &option_verbose,
-                                                  &option_print_config,
+static const struct option_spec *const table[] = {&prompt,      &prompt_file,        &option_ids,     &plain,          &max_tokens,
+                                                  &option_temp, &option_top_k,       &option_top_p,   &option_min_p,   &option_seed,
+                                                  &option_ram,  &option_ctx,         &option_threads, &option_chunk,   &option_reader,
+                                                  &option_isa,  &option_activations, &print_ids,      &ignore_eos,     &stop,
+                                                  &print_plan,  &option_metrics,     &option_quiet,   &option_verbose, &option_print_config,
                                                   NULL};
 
 static const struct command_spec spec = {
@@ -150,13 +109,6 @@ static void fit_context(const struct options *options, const sluice_model *model
         load->context = needed < info.context || prompt_count > info.context ? (uint32_t)needed : info.context;
 }
 
-static void print_summary(const sluice_result *r, size_t prompt_count) {
-    static const char *const reasons[] = {"end of text", "--max-tokens", "the context is full", "stopped", "a stop string"};
-    log_line(LOG_NOTICE, "%zu prompt tokens in %.2f s (%.1f/s), %u tokens in %.2f s (%.1f/s), ended by %s", prompt_count, r->prompt_seconds,
-             r->prompt_seconds > 0 ? (double)prompt_count / r->prompt_seconds : 0, r->generated, r->decode_seconds,
-             r->decode_seconds > 0 && r->generated > 1 ? (r->generated - 1) / r->decode_seconds : 0, reasons[r->stop]);
-}
-
 static int generate(const struct options *options, sluice_model *model, uint32_t *ids, size_t count) {
     sluice_error error;
     sluice_load_options load;
@@ -205,7 +157,7 @@ static int generate(const struct options *options, sluice_model *model, uint32_t
     (void)fflush(stdout);
     if (status != SLUICE_OK)
         return app_fail(&error);
-    print_summary(&result, count);
+    app_print_result(&result, count);
     return app_write_metrics(options, model);
 }
 

@@ -7,12 +7,16 @@
 #include <unistd.h>
 
 #include "app.h"
+#include "base/check.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/text.h"
 
 const struct command *const app_commands[] = {&app_generate,   &app_plan,   &app_doctor, &app_inspect,     &app_tokenize,
                                               &app_detokenize, &app_logits, &app_render, &app_parse_reply, NULL};
+
+/* Executables of their own beside this one. */
+static const struct command_spec *const apart[] = {&app_chat_spec, &app_serve_spec};
 
 static const struct command *find(const char *name) {
     for (const struct command *const *c = app_commands; *c; c++)
@@ -27,24 +31,37 @@ static void print_overview(FILE *out) {
         sluice_version());
     for (const struct command *const *c = app_commands; *c; c++)
         (void)fprintf(out, "  %-12s %s\n", (*c)->spec->name, (*c)->spec->summary);
-    (void)fprintf(out, "  %-12s %s\n", "serve", "Serves a model with OpenAI's HTTP interface.");
+    for (size_t i = 0; i < sizeof apart / sizeof *apart; i++)
+        (void)fprintf(out, "  %-12s %s\n", apart[i]->name, apart[i]->summary);
     (void)fprintf(out, "\nsluice COMMAND --help tells its options. First try: sluice generate MODEL --prompt \"Once upon a time\"\n");
 }
 
-static int unknown_command(const char *name) {
-    const struct command *best = app_commands[0];
-    for (const struct command *const *c = app_commands; *c; c++)
-        if (text_distance(text_of(name), text_of((*c)->spec->name)) < text_distance(text_of(name), text_of(best->spec->name)))
-            best = *c;
-    return app_usage("there is no command '%s'; did you mean '%s'? (sluice --help lists all)", name, best->spec->name);
-}
+#define COMMANDS_MAX 32
 
-static int print_man_page(void) {
-    const struct command_spec *specs[16];
+/* Those of all commands, NULL-terminated. */
+static void list_specs(const struct command_spec *specs[COMMANDS_MAX]) {
     size_t count = 0;
     for (const struct command *const *c = app_commands; *c; c++)
         specs[count++] = (*c)->spec;
+    for (size_t i = 0; i < sizeof apart / sizeof *apart; i++)
+        specs[count++] = apart[i];
+    CHECK(count < COMMANDS_MAX);
     specs[count] = NULL;
+}
+
+static int unknown_command(const char *name) {
+    const struct command_spec *specs[COMMANDS_MAX], *best;
+    list_specs(specs);
+    best = specs[0];
+    for (const struct command_spec *const *s = specs; *s; s++)
+        if (text_distance(text_of(name), text_of((*s)->name)) < text_distance(text_of(name), text_of(best->name)))
+            best = *s;
+    return app_usage("there is no command '%s'; did you mean '%s'? (sluice --help lists all)", name, best->name);
+}
+
+static int print_man_page(void) {
+    const struct command_spec *specs[COMMANDS_MAX];
+    list_specs(specs);
     struct byte_buffer page;
     struct error err;
     byte_buffer_init(&page, 1u << 20);
@@ -84,7 +101,8 @@ int main(int argc, char **argv) {
     if (strcmp(argv[1], "--man-page") == 0)
         return print_man_page();
     const struct command *command = find(argv[1]);
-    if (strcmp(argv[1], "serve") == 0)
-        return run_beside("serve", argv + 1);
+    for (size_t i = 0; i < sizeof apart / sizeof *apart; i++)
+        if (strcmp(argv[1], apart[i]->name) == 0)
+            return run_beside(argv[1], argv + 1);
     return command ? app_run(command, argc - 2, argv + 2) : unknown_command(argv[1]);
 }

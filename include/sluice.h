@@ -210,11 +210,15 @@ typedef enum { SLUICE_STOP_END, SLUICE_STOP_LENGTH, SLUICE_STOP_CONTEXT, SLUICE_
 
 typedef struct {
     sluice_stop stop;
+    uint32_t reused; /* tokens of the prompt that an earlier call had computed */
     uint32_t generated;
     double prompt_seconds, decode_seconds;
 } sluice_result;
 
-/* Runs one request from the beginning. result may be NULL. */
+/*
+ * Answers one prompt. What it has in common with the beginning of the call before is not computed again, which changes time, never a bit:
+ * a conversation costs its new part alone. result may be NULL.
+ */
 SLUICE_API SLUICE_CHECKED sluice_status sluice_generate(sluice_model *model, const sluice_request *request, sluice_result *result,
                                                         sluice_error *error);
 /* Logits [vocab] of each position of `ids`, in order. load_options.logit_rows says how many are computed in one pass. */

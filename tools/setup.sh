@@ -4,12 +4,12 @@
 set -euo pipefail
 
 declare -A packages # by what is looked for: a command, or pc:NAME for pkg-config
-build_needs=(gcc meson ninja pkg-config pc:liburing pc:jansson pc:libpcre2-8 pc:libutf8proc pc:libxxhash pc:libmicrohttpd)
+build_needs=(gcc meson ninja pkg-config pc:liburing pc:jansson pc:libpcre2-8 pc:libutf8proc pc:libxxhash pc:libmicrohttpd pc:libedit)
 test_needs=(python3 pc:cmocka)
 packages=(
     [gcc]="gcc libc6-dev" [meson]=meson [ninja]=ninja-build [pkg-config]=pkg-config
     [pc:liburing]=liburing-dev [pc:jansson]=libjansson-dev [pc:libpcre2-8]=libpcre2-dev
-    [pc:libutf8proc]=libutf8proc-dev [pc:libxxhash]=libxxhash-dev [pc:libmicrohttpd]=libmicrohttpd-dev
+    [pc:libutf8proc]=libutf8proc-dev [pc:libxxhash]=libxxhash-dev [pc:libmicrohttpd]=libmicrohttpd-dev [pc:libedit]=libedit-dev
     [python3]=python3 [pc:cmocka]=libcmocka-dev
 )
 

@@ -54,9 +54,7 @@ static void counted_free(void *block) {
 }
 
 /* Runs before main, and so before the first value: texts of json_dumps are freed with memory_free. */
-__attribute__((constructor)) static void use_counted_heap(void) {
-    json_set_alloc_funcs(counted_alloc, counted_free);
-}
+__attribute__((constructor)) static void use_counted_heap(void) { json_set_alloc_funcs(counted_alloc, counted_free); }
 
 /* Gives the text in pieces, and nothing more once the reserve is touched: the parse ends soon. */
 static size_t feed(void *to, size_t size_bytes, void *context) {
@@ -121,9 +119,7 @@ struct scan {
     bool python_numbers; /* outside strings: an integer beyond 64 bits, or an N or I (NaN, Infinity) */
 };
 
-static bool is_number_byte(char c) {
-    return isdigit((unsigned char)c) || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
-}
+static bool is_number_byte(char c) { return isdigit((unsigned char)c) || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E'; }
 
 /* End of the number at `at`; *long_integer when it is an integer that does not fit 64 bits. */
 static size_t skip_number(struct text text, size_t at, bool *long_integer) {
@@ -230,4 +226,20 @@ enum status json_read_file(const char *path, size_t limit_bytes, json_t **out, s
     enum status status = parse(body, path, true, out, err);
     memory_free((char *)bytes.data);
     return status;
+}
+
+json_t *json_lenient_string(const char *bytes, size_t size_bytes) {
+    json_t *string = json_stringn(bytes, size_bytes);
+    if (string)
+        return string;
+    struct byte_buffer clean; /* a token of broken bytes: every byte that is no ASCII becomes U+FFFD */
+    byte_buffer_init(&clean, size_bytes * 3 + 1);
+    for (size_t i = 0; i < size_bytes; i++) {
+        bool plain = (unsigned char)bytes[i] < 0x80;
+        if (byte_buffer_append(&clean, plain ? &bytes[i] : "\xef\xbf\xbd", plain ? 1 : 3, NULL) != STATUS_OK)
+            break;
+    }
+    string = json_stringn(clean.data ? clean.data : "", clean.size_bytes);
+    byte_buffer_deinit(&clean);
+    return string;
 }

@@ -25,3 +25,5 @@ MUST_CHECK enum status json_read_file(const char *path, size_t limit_bytes, json
  * *out is NULL and *problem says what is wrong with the text (STATUS_CORRUPT), or it is STATUS_NO_MEMORY. Depth is the caller's care.
  */
 MUST_CHECK enum status json_load_text(struct text text, size_t jansson_flags, json_t **out, json_error_t *problem);
+/* A JSON string of any bytes: when they are no UTF-8, each that is no ASCII becomes U+FFFD. NULL: no memory. */
+json_t *json_lenient_string(const char *bytes, size_t size_bytes);

@@ -200,34 +200,40 @@ static enum status read_defaults(struct options *options, struct error *err) {
     return STATUS_OK;
 }
 
-bool options_cache_path(const char *name, char *path, size_t path_bytes) {
-    const char *home = getenv("HOME"), *cache_home = getenv("XDG_CACHE_HOME");
-    bool given = cache_home && cache_home[0] == '/';
-    if (!given && !(home && home[0] == '/'))
-        return false;
-    int base = snprintf(path, path_bytes, "%s%s", given ? cache_home : home, given ? "" : "/.cache");
-    if (base < 0 || (size_t)base + strlen("/sluice/") + strlen(name) >= path_bytes)
-        return false;
-    (void)mkdir(path, 0700);
-    size_t left = path_bytes - (size_t)base;
-    (void)snprintf(path + base, left, "/sluice");
-    if (mkdir(path, 0700) != 0 && errno != EEXIST)
-        return false;
-    (void)snprintf(path + base, left, "/sluice/%s", name);
-    return true;
-}
-
-/* $XDG_CONFIG_HOME/sluice/config or ~/.config/sluice/config; empty when neither is known. */
-static void find_config(char *path, size_t path_bytes) {
-    const char *home = getenv("HOME"), *config_home = getenv("XDG_CONFIG_HOME");
+/* "$VARIABLE/sluice/name", or "~/below/sluice/name" when it is not set; empty when neither is known. */
+static void find_own_file(const char *variable, const char *below, const char *name, char *path, size_t path_bytes) {
+    const char *home = getenv("HOME"), *folder = getenv(variable);
     int length = 0;
     path[0] = 0;
-    if (config_home && config_home[0] == '/')
-        length = snprintf(path, path_bytes, "%s/sluice/config", config_home);
+    if (folder && folder[0] == '/')
+        length = snprintf(path, path_bytes, "%s/sluice/%s", folder, name);
     else if (home && home[0] == '/')
-        length = snprintf(path, path_bytes, "%s/.config/sluice/config", home);
+        length = snprintf(path, path_bytes, "%s/%s/sluice/%s", home, below, name);
     if (length < 0 || (size_t)length >= path_bytes)
         path[0] = 0;
+}
+
+static void find_config(char *path, size_t path_bytes) { find_own_file("XDG_CONFIG_HOME", ".config", "config", path, path_bytes); }
+
+/* Makes the folders above a file. False: the last one cannot be made. */
+static bool make_folders(char *path) {
+    bool there = false;
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        there = mkdir(path, 0700) == 0 || errno == EEXIST;
+        *slash = '/';
+    }
+    return there;
+}
+
+bool options_state_path(const char *name, char *path, size_t path_bytes) {
+    find_own_file("XDG_STATE_HOME", ".local/state", name, path, path_bytes);
+    return path[0] != 0 && make_folders(path);
+}
+
+bool options_cache_path(const char *name, char *path, size_t path_bytes) {
+    find_own_file("XDG_CACHE_HOME", ".cache", name, path, path_bytes);
+    return path[0] != 0 && make_folders(path);
 }
 
 /* The config file in memory (NULL when there is none); the caller frees it. */
@@ -510,9 +516,7 @@ static unsigned index_of(const struct options *options, const char *name) {
     return index;
 }
 
-static const struct value *value_of(const struct options *options, const char *name) {
-    return &options->values[index_of(options, name)];
-}
+static const struct value *value_of(const struct options *options, const char *name) { return &options->values[index_of(options, name)]; }
 
 static const struct value *value_of_kind(const struct options *options, const char *name, enum option_kind kind) {
     unsigned index = index_of(options, name);
@@ -520,38 +524,24 @@ static const struct value *value_of_kind(const struct options *options, const ch
     return &options->values[index];
 }
 
-bool options_help_wanted(const struct options *options) {
-    return options->help_wanted;
-}
+bool options_help_wanted(const struct options *options) { return options->help_wanted; }
 
-unsigned options_argument_count(const struct options *options) {
-    return options->argument_count;
-}
+unsigned options_argument_count(const struct options *options) { return options->argument_count; }
 
 const char *options_argument(const struct options *options, unsigned index) {
     CHECK(index < options->argument_count);
     return options->arguments[index];
 }
 
-bool options_is_set(const struct options *options, const char *name) {
-    return value_of(options, name)->source != SOURCE_DEFAULT;
-}
+bool options_is_set(const struct options *options, const char *name) { return value_of(options, name)->source != SOURCE_DEFAULT; }
 
-bool options_flag(const struct options *options, const char *name) {
-    return value_of_kind(options, name, OPTION_FLAG)->as.flag;
-}
+bool options_flag(const struct options *options, const char *name) { return value_of_kind(options, name, OPTION_FLAG)->as.flag; }
 
-uint64_t options_u64(const struct options *options, const char *name) {
-    return value_of_kind(options, name, OPTION_U64)->as.u64;
-}
+uint64_t options_u64(const struct options *options, const char *name) { return value_of_kind(options, name, OPTION_U64)->as.u64; }
 
-double options_f64(const struct options *options, const char *name) {
-    return value_of_kind(options, name, OPTION_F64)->as.f64;
-}
+double options_f64(const struct options *options, const char *name) { return value_of_kind(options, name, OPTION_F64)->as.f64; }
 
-const char *options_text(const struct options *options, const char *name) {
-    return value_of(options, name)->text;
-}
+const char *options_text(const struct options *options, const char *name) { return value_of(options, name)->text; }
 
 unsigned options_texts(const struct options *options, const char *name, const char *const **values) {
     const struct value *value = value_of(options, name);

@@ -67,14 +67,16 @@ bool options_size(const struct options *options, const char *name, uint64_t *siz
  */
 MUST_CHECK enum status options_check_names(const struct command_spec *const *commands, struct error *err);
 
+/*
+ * Path of a file that is kept over runs ($XDG_STATE_HOME/sluice/NAME or ~/.local/state/sluice/NAME), or that can be made again
+ * ($XDG_CACHE_HOME, ~/.cache). Missing folders are made. False: none is known, it cannot be made, or the path does not fit; then nothing is
+ * kept.
+ */
+bool options_state_path(const char *name, char *path, size_t path_bytes);
+bool options_cache_path(const char *name, char *path, size_t path_bytes);
+
 void options_print_help(const struct command_spec *command, FILE *out);
 /* roff man page of all commands. */
 MUST_CHECK enum status options_man_page(const struct command_spec *const *commands, struct byte_buffer *out, struct error *err);
 /* "name = value (from where)" for every option of the command: --print-config. */
 void options_print_config(const struct options *options, FILE *out);
-
-/*
- * Path of a file in the user's cache folder ($XDG_CACHE_HOME/sluice or ~/.cache/sluice), which is made when it is missing. False: there is
- * no such folder, or it cannot be made; then nothing is kept.
- */
-bool options_cache_path(const char *name, char *path, size_t path_bytes);

@@ -57,7 +57,7 @@ static enum status numbers_begin(struct sluice_model *m, uint32_t max_tokens, st
             return error_set(err, STATUS_NO_MEMORY, "no memory for the times of %u tokens", max_tokens);
         n->token_capacity = max_tokens;
     }
-    n->token_count = n->generated = 0;
+    n->token_count = n->generated = n->reused = 0;
     store_stats_read(m->store, &n->before);
     n->after_prompt = n->after = n->before;
     return STATUS_OK;
@@ -131,6 +131,22 @@ static enum status finish_text(struct running *run, struct error *err) {
     return STATUS_OK;
 }
 
+/*
+ * Leaves in the session what an earlier call computed and this prompt begins with: less than the prompt, for its last token gives the
+ * logits. Row-invariance makes it the same bits. Layers that cannot return there (recurrent, windowed) begin again at 0.
+ */
+static enum status reuse_prefix(struct sluice_model *m, const sluice_request *request, uint32_t *reused, struct error *err) {
+    uint32_t held = session_length(m->session), limit = (uint32_t)request->prompt_count - 1, common = 0;
+    const uint32_t *tokens = session_tokens(m->session);
+    while (common < held && common < limit && tokens[common] == request->prompt[common])
+        common++;
+    *reused = common;
+    if (session_rewind(m->session, common, NULL) == STATUS_OK)
+        return STATUS_OK;
+    *reused = 0;
+    return session_rewind(m->session, 0, err);
+}
+
 static enum status run_request(struct sluice_model *m, const sluice_request *request, struct running *run, struct generate_result *result,
                                struct error *err) {
     TRY(need_loaded(m, err));
@@ -141,7 +157,7 @@ static enum status run_request(struct sluice_model *m, const sluice_request *req
     uint32_t room = m->memory.plan.context - (uint32_t)request->prompt_count + 1;
     uint32_t wanted = request->max_tokens && request->max_tokens < room ? request->max_tokens : room;
     TRY(numbers_begin(m, wanted, err));
-    TRY(session_rewind(m->session, 0, err));
+    TRY(reuse_prefix(m, request, &m->numbers.reused, err));
     struct generate_request inner = {.prompt = request->prompt,
                                      .prompt_count = (uint32_t)request->prompt_count,
                                      .max_tokens = wanted,
@@ -192,6 +208,7 @@ sluice_status sluice_generate(sluice_model *m, const sluice_request *request, sl
     byte_buffer_deinit(&run.decoded);
     if (result)
         *result = (sluice_result){.stop = (sluice_stop)inner.reason,
+                                  .reused = status == STATUS_OK ? m->numbers.reused : 0,
                                   .generated = inner.generated,
                                   .prompt_seconds = (double)inner.prompt_ns / 1e9,
                                   .decode_seconds = (double)inner.decode_ns / 1e9};

@@ -13,8 +13,8 @@
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
-struct request_numbers { /* of the last request, for metrics */
-    uint32_t prompt_tokens, generated;
+struct request_numbers {                       /* of the last request, for metrics */
+    uint32_t prompt_tokens, reused, generated; /* reused: of the prompt, from an earlier request */
     uint64_t prompt_ns, decode_ns;
     uint64_t *token_ns;      /* [token_capacity] time from the token before, decode only */
     uint64_t *hits, *misses; /* [token_capacity] store totals after each token */

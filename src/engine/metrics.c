@@ -93,8 +93,8 @@ static json_t *times_json(const struct sluice_model *m) {
         if (stats.step_ns[k])
             (void)json_object_set_new(steps, op_kind_name(k), json_real((double)stats.step_ns[k] / 1e9));
     return json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:o}", "load_s", (double)m->load_ns / 1e9, "first_token_s", prompt,
-                     "prompt_s", prompt, "prompt_tokens_per_s", prompt > 0 ? n->prompt_tokens / prompt : 0.0, "decode_s", decode,
-                     "decode_tokens_per_s", decode > 0 && n->generated > 1 ? (n->generated - 1) / decode : 0.0, "token_p50_s",
+                     "prompt_s", prompt, "prompt_tokens_per_s", prompt > 0 ? (n->prompt_tokens - n->reused) / prompt : 0.0, "decode_s",
+                     decode, "decode_tokens_per_s", decode > 0 && n->generated > 1 ? (n->generated - 1) / decode : 0.0, "token_p50_s",
                      token_seconds(n, 0.5), "token_p95_s", token_seconds(n, 0.95), "stall_s",
                      (double)(n->after.stall_ns - n->before.stall_ns) / 1e9, "compute_s", (double)stats.compute_ns / 1e9, "compute_by_op_s",
                      steps);
@@ -131,10 +131,11 @@ sluice_status sluice_metrics(sluice_model *m, bool measure_bounds, char **json, 
     json_t *memory = memory_json(); /* before the probe takes memory of its own */
     struct io_probe_result probe = {0};
     enum status status = measure_bounds ? measure(m, &probe, &err) : STATUS_OK;
-    json_t *root = json_pack("{s:s,s:s,s:s,s:i,s:i,s:o,s:o,s:o,s:o}", "version", sluice_version(), "model",
-                             catalogue_path(m->model->catalogue), "family", m->model->arch->name, "prompt_tokens",
-                             (int)m->numbers.prompt_tokens, "generated_tokens", (int)m->numbers.generated, "plan",
-                             engine_plan_json(&m->memory.plan), "memory", memory, "times", times_json(m), "reads", reads_json(&m->numbers));
+    json_t *root =
+        json_pack("{s:s,s:s,s:s,s:i,s:i,s:i,s:o,s:o,s:o,s:o}", "version", sluice_version(), "model", catalogue_path(m->model->catalogue),
+                  "family", m->model->arch->name, "prompt_tokens", (int)m->numbers.prompt_tokens, "reused_tokens", (int)m->numbers.reused,
+                  "generated_tokens", (int)m->numbers.generated, "plan", engine_plan_json(&m->memory.plan), "memory", memory, "times",
+                  times_json(m), "reads", reads_json(&m->numbers));
     if (root && measure_bounds && status == STATUS_OK)
         (void)json_object_set_new(root, "bounds", bounds_json(m, &probe));
     char *text = root ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;

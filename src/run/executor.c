@@ -272,6 +272,8 @@ enum status executor_rewind(struct executor *x, uint32_t sequence, uint32_t leng
     return recurrent_state_rewind(x->options.recurrent, sequence, length, err);
 }
 
+bool executor_forgets(const struct executor *x) { return kv_cache_wraps(x->options.kv); }
+
 float *executor_logits(struct executor *x, uint32_t index) {
     CHECK(index < x->selected_count);
     return buffer_data(x, &x->options.plan->buffers[x->options.plan->logits]) + (uint64_t)index * x->options.plan->vocab;

@@ -57,6 +57,8 @@ void executor_destroy(struct executor *executor);
 MUST_CHECK enum status executor_run(struct executor *executor, const struct row *rows, uint32_t count, struct error *err);
 /* A sequence's states go back to `length` tokens, or nothing happens: STATUS_UNSUPPORTED (run/recurrent_state.h). */
 MUST_CHECK enum status executor_rewind(struct executor *executor, uint32_t sequence, uint32_t length, struct error *err);
+/* Whether windowed layers write over positions that are further back than a pass has rows. */
+bool executor_forgets(const struct executor *executor);
 /* Logits of the i-th row that wanted them: [vocab]. */
 float *executor_logits(struct executor *executor, uint32_t index);
 

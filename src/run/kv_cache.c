@@ -129,6 +129,13 @@ const struct kv_view *kv_cache_views(const struct kv_cache *cache, uint32_t stat
     return &cache->views[state * cache->sequences];
 }
 
+bool kv_cache_wraps(const struct kv_cache *cache) {
+    for (uint32_t s = 0; s < cache->states; s++)
+        if (cache->views[s * cache->sequences].tile_count)
+            return true;
+    return false;
+}
+
 void kv_cache_clear(struct kv_cache *cache, uint32_t sequence) {
     CHECK(sequence < cache->sequences);
     memory_region_discard(&cache->region, sequence * cache->sequence_bytes, cache->sequence_bytes);

@@ -31,5 +31,7 @@ MUST_CHECK enum status kv_cache_create(const struct plan *plan, const struct kv_
 void kv_cache_destroy(struct kv_cache *cache);
 /* Views of a layer's state for all sequences: [sequences]. */
 const struct kv_view *kv_cache_views(const struct kv_cache *cache, uint32_t state);
+/* Whether a layer is windowed and writes over old positions: a sequence can go back by rewind_rows only. */
+bool kv_cache_wraps(const struct kv_cache *cache);
 /* Gives the memory of a sequence's positions back to the system (they must not be read again before they are written). */
 void kv_cache_clear(struct kv_cache *cache, uint32_t sequence);

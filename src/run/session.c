@@ -84,7 +84,8 @@ enum status session_extend(struct session *s, const struct session_extend *reque
         TRY(executor_run(s->executor, s->rows, count, err));
         memcpy(s->tokens + s->length, request->tokens + done, count * sizeof *s->tokens);
         s->length += count;
-        s->oldest = s->length > s->max_rows && s->length - s->max_rows > s->oldest ? s->length - s->max_rows : s->oldest;
+        if (executor_forgets(s->executor) && s->length > s->max_rows && s->length - s->max_rows > s->oldest)
+            s->oldest = s->length - s->max_rows;
         done += count;
         TRY(hand_out_logits(s, request, count, err));
         if (request->progress)

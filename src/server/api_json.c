@@ -9,28 +9,12 @@
 #include "base/json.h"
 #include "base/memory.h"
 
-json_t *api_json_text(const char *text, size_t size_bytes) {
-    json_t *string = json_stringn(text, size_bytes);
-    if (string)
-        return string;
-    struct byte_buffer clean; /* a token of broken bytes: every byte that is no ASCII becomes U+FFFD */
-    byte_buffer_init(&clean, size_bytes * 3 + 1);
-    for (size_t i = 0; i < size_bytes; i++) {
-        bool plain = (unsigned char)text[i] < 0x80;
-        if (byte_buffer_append(&clean, plain ? &text[i] : "\xef\xbf\xbd", plain ? 1 : 3, NULL) != STATUS_OK)
-            break;
-    }
-    string = json_stringn(clean.data ? clean.data : "", clean.size_bytes);
-    byte_buffer_deinit(&clean);
-    return string;
-}
-
 json_t *api_json_error(unsigned http_status, const char *message, const char *parameter, const char *code) {
     const char *type = http_status == 401   ? "authentication_error"
                        : http_status == 429 ? "rate_limit_error"
                        : http_status >= 500 ? "server_error"
                                             : "invalid_request_error";
-    return json_pack("{s:{s:o,s:s,s:s?,s:s?}}", "error", "message", api_json_text(message, strlen(message)), "type", type, "param",
+    return json_pack("{s:{s:o,s:s,s:s?,s:s?}}", "error", "message", json_lenient_string(message, strlen(message)), "type", type, "param",
                      parameter && *parameter ? parameter : NULL, "code", code);
 }
 
@@ -53,7 +37,7 @@ static json_t *logprob_entry(sluice_model *model, uint32_t token, float logprob)
     json_t *bytes = json_array();
     for (size_t i = 0; i < size; i++)
         (void)json_array_append_new(bytes, json_integer((unsigned char)text[i]));
-    json_t *entry = json_pack("{s:o,s:f,s:o}", "token", api_json_text(text, size), "logprob", (double)logprob, "bytes", bytes);
+    json_t *entry = json_pack("{s:o,s:f,s:o}", "token", json_lenient_string(text, size), "logprob", (double)logprob, "bytes", bytes);
     sluice_free(text);
     return entry;
 }
@@ -90,9 +74,9 @@ json_t *api_json_logprobs(enum api_kind kind, json_t *entries) {
 
 /* ---- chunks ---- */
 
-static json_t *usage(size_t prompt_tokens, uint32_t generated) {
-    return json_pack("{s:I,s:I,s:I}", "prompt_tokens", (json_int_t)prompt_tokens, "completion_tokens", (json_int_t)generated,
-                     "total_tokens", (json_int_t)(prompt_tokens + generated));
+static json_t *usage(struct api_usage u) {
+    return json_pack("{s:I,s:I,s:I,s:{s:I}}", "prompt_tokens", (json_int_t)u.prompt, "completion_tokens", (json_int_t)u.generated,
+                     "total_tokens", (json_int_t)(u.prompt + u.generated), "prompt_tokens_details", "cached_tokens", (json_int_t)u.reused);
 }
 
 static json_t *envelope(const struct api_task *task, const char *object, json_t *choices) {
@@ -120,31 +104,31 @@ json_t *api_json_chunk(const struct api_task *task, uint32_t index, json_t *delt
     return chunk;
 }
 
-json_t *api_json_usage_chunk(const struct api_task *task, size_t prompt_tokens, uint32_t generated) {
+json_t *api_json_usage_chunk(const struct api_task *task, struct api_usage used) {
     json_t *chunk = envelope(task, chunk_object(task), json_array());
-    (void)json_object_set_new(chunk, "usage", usage(prompt_tokens, generated));
+    (void)json_object_set_new(chunk, "usage", usage(used));
     return chunk;
 }
 
 json_t *api_json_choice(const struct api_task *task, uint32_t index, struct text content, struct text reasoning, json_t *calls,
                         json_t *logprobs, const char *finish_reason) {
     if (task->request.kind == API_COMPLETION)
-        return json_pack("{s:i,s:o,s:o,s:s}", "index", (int)index, "text", api_json_text(content.data, content.size_bytes), "logprobs",
-                         logprobs, "finish_reason", finish_reason);
+        return json_pack("{s:i,s:o,s:o,s:s}", "index", (int)index, "text", json_lenient_string(content.data, content.size_bytes),
+                         "logprobs", logprobs, "finish_reason", finish_reason);
     bool has_calls = json_array_size(calls) > 0;
     json_t *message =
         json_pack("{s:s,s:o,s:n}", "role", "assistant", "content",
-                  has_calls && content.size_bytes == 0 ? json_null() : api_json_text(content.data, content.size_bytes), "refusal");
+                  has_calls && content.size_bytes == 0 ? json_null() : json_lenient_string(content.data, content.size_bytes), "refusal");
     if (reasoning.size_bytes)
-        (void)json_object_set_new(message, "reasoning_content", api_json_text(reasoning.data, reasoning.size_bytes));
+        (void)json_object_set_new(message, "reasoning_content", json_lenient_string(reasoning.data, reasoning.size_bytes));
     if (has_calls)
         (void)json_object_set(message, "tool_calls", calls);
     return json_pack("{s:i,s:o,s:o,s:s}", "index", (int)index, "message", message, "logprobs", logprobs, "finish_reason", finish_reason);
 }
 
-char *api_json_answer(const struct api_task *task, json_t *choices, size_t prompt_tokens, uint32_t generated) {
+char *api_json_answer(const struct api_task *task, json_t *choices, struct api_usage used) {
     json_t *answer = envelope(task, task->request.kind == API_CHAT ? "chat.completion" : "text_completion", choices);
-    (void)json_object_set_new(answer, "usage", usage(prompt_tokens, generated));
+    (void)json_object_set_new(answer, "usage", usage(used));
     char *text = answer ? json_dumps(answer, JSON_COMPACT) : NULL;
     json_decref(answer);
     return text;

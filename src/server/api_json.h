@@ -5,8 +5,10 @@
 
 #include "server/api_run.h"
 
-/* A JSON string of any bytes: what is no UTF-8 becomes U+FFFD. */
-json_t *api_json_text(const char *text, size_t size_bytes);
+struct api_usage {
+    size_t prompt, reused, generated; /* tokens; reused: of the prompt of the first choice, from an earlier request */
+};
+
 /* {"error": {...}} */
 json_t *api_json_error(unsigned http_status, const char *message, const char *parameter, const char *code);
 /* One tool call from {"id"?, "name", "arguments"}; number: its place in the answer. */
@@ -17,10 +19,10 @@ json_t *api_json_logprobs(enum api_kind kind, json_t *entries);
 /* A stream's chunk (takes delta and logprobs; a completion's delta has "text"), its last one with the usage, and the choice of a whole
  * answer (takes logprobs). */
 json_t *api_json_chunk(const struct api_task *task, uint32_t index, json_t *delta, json_t *logprobs, const char *finish_reason);
-json_t *api_json_usage_chunk(const struct api_task *task, size_t prompt_tokens, uint32_t generated);
+json_t *api_json_usage_chunk(const struct api_task *task, struct api_usage used);
 json_t *api_json_choice(const struct api_task *task, uint32_t index, struct text content, struct text reasoning, json_t *calls,
                         json_t *logprobs, const char *finish_reason);
 /* The whole answer as text (memory_free); takes choices. */
-char *api_json_answer(const struct api_task *task, json_t *choices, size_t prompt_tokens, uint32_t generated);
+char *api_json_answer(const struct api_task *task, json_t *choices, struct api_usage used);
 /* The list of models. */
 json_t *api_json_models(const char *model_name, int64_t created);

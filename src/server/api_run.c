@@ -95,9 +95,9 @@ static bool take_text(struct choice *c, const char *text, size_t size_bytes, boo
             return true;
         json_t *delta = json_object();
         if (!is_chat(c) || part.content_bytes)
-            (void)json_object_set_new(delta, is_chat(c) ? "content" : "text", api_json_text(part.content, part.content_bytes));
+            (void)json_object_set_new(delta, is_chat(c) ? "content" : "text", json_lenient_string(part.content, part.content_bytes));
         if (part.reasoning_bytes)
-            (void)json_object_set_new(delta, "reasoning_content", api_json_text(part.reasoning, part.reasoning_bytes));
+            (void)json_object_set_new(delta, "reasoning_content", json_lenient_string(part.reasoning, part.reasoning_bytes));
         if (part.calls)
             add_calls(c, part.calls, delta);
         send_delta(c, delta, NULL);
@@ -198,12 +198,14 @@ static sluice_status make_prompt(struct api_task *task, sluice_model *model, uin
 
 void api_run(struct job *job, sluice_model *model, void *context) {
     struct api_task *task = context;
-    uint32_t *ids = NULL, generated = 0;
+    uint32_t *ids = NULL;
     size_t count = 0;
+    struct api_usage used = {0};
     char *prompt = NULL;
     sluice_error error = {0};
     sluice_status status = make_prompt(task, model, &ids, &count, &prompt, &error);
     json_t *choices = json_array();
+    used.prompt = count;
     bool begun = false;
     for (uint32_t i = 0; i < task->request.choices && status == SLUICE_OK && !job_cancelled(job); i++) {
         struct choice c = {.job = job, .model = model, .task = task, .index = i, .calls = json_array()};
@@ -211,7 +213,8 @@ void api_run(struct job *job, sluice_model *model, void *context) {
         byte_buffer_init(&c.reasoning, TEXT_LIMIT_BYTES);
         sluice_result result = {0};
         status = run_choice(&c, ids, count, prompt, &result);
-        generated += result.generated;
+        used.generated += result.generated;
+        used.reused = i == 0 ? result.reused : used.reused;
         begun = begun || c.role_sent;
         error = c.error;
         if (status == SLUICE_OK && !job_cancelled(job)) {
@@ -226,11 +229,11 @@ void api_run(struct job *job, sluice_model *model, void *context) {
         json_decref(choices);
     } else if (task->request.stream) {
         if (task->request.include_usage)
-            send_event(job, api_json_usage_chunk(task, count, generated));
+            send_event(job, api_json_usage_chunk(task, used));
         job_write(job, TEXT("data: [DONE]\n\n"));
         json_decref(choices);
     } else {
-        char *text = api_json_answer(task, choices, count, generated);
+        char *text = api_json_answer(task, choices, used);
         job_write(job, text_of(text ? text : "{}"));
         memory_free(text);
     }

@@ -60,6 +60,10 @@ def events(text):
     return [line[6:] for line in text.decode().split("\n\n") if line.startswith("data: ")]
 
 
+def counts(usage):
+    return {name: usage[name] for name in ("prompt_tokens", "completion_tokens", "total_tokens")}
+
+
 def refused(server, name, status, path="/v1/chat/completions", body=None, method="POST", parameter=None, **headers):
     got, text, _ = server.ask(method, path, body, headers)
     try:
@@ -88,7 +92,8 @@ def answers(server):
     check("stream is an event stream", headers["Content-Type"].startswith("text/event-stream"), headers["Content-Type"])
     check("C2 one DONE at the end", events(text)[-1] == "[DONE]" and text.count(b"[DONE]") == 1, text)
     check("stream equals answer", joined == choice["message"]["content"], (joined, choice))
-    check("C1 usage in the last chunk", chunks[-1]["choices"] == [] and chunks[-1]["usage"] == answer["usage"]
+    check("C1 usage in the last chunk", chunks[-1]["choices"] == [] and counts(chunks[-1]["usage"]) == counts(answer["usage"])
+          and chunks[-1]["usage"]["prompt_tokens_details"]["cached_tokens"] == answer["usage"]["prompt_tokens"] - 1
           and all(c["usage"] is None for c in chunks[:-1]), chunks)
     reasons = [c["choices"][0]["finish_reason"] for c in chunks if c["choices"]]
     check("C3 one finish reason, role first", [r for r in reasons if r] == ["length"]
