@@ -83,7 +83,8 @@ static enum status begin_part(struct reply_parser *p, size_t message, bool *agai
 static enum status step_header(struct reply_parser *p, bool last, bool *again, struct reply_output *out, struct error *err) {
     struct text held = reply_held(p);
     size_t message = reply_find(held, "<|message|>");
-    if (!may_be_header(held) || (message == SIZE_MAX && held.size_bytes > HEADER_BYTES_MAX))
+    bool too_long = message == SIZE_MAX ? held.size_bytes > HEADER_BYTES_MAX + strlen("<|message|>") : message > HEADER_BYTES_MAX;
+    if (!may_be_header(held) || too_long)
         return as_text(p, again, out, err);
     if (message != SIZE_MAX)
         return begin_part(p, message, again, out, err);
