@@ -90,7 +90,7 @@ static bool show_loading(void *context, uint64_t done, uint64_t total) {
     uint64_t *started = context;
     if (*started == 0)
         *started = clock_now_ns();
-    log_progress("loading", done, total, "bytes", *started);
+    log_progress("loading", done, total, "B", *started);
     return interrupts == 0;
 }
 

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <histedit.h>
 #include <locale.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +42,13 @@ static unsigned char give_up(EditLine *edit, int character) {
     (void)el_get(edit, EL_CLIENTDATA, &input);
     input->given_up = true;
     return CC_EOF;
+}
+
+static unsigned char suspend(EditLine *edit, int character) {
+    (void)edit;
+    (void)character;
+    (void)raise(SIGTSTP); /* libedit puts the terminal right before, and back afterwards */
+    return CC_REFRESH;
 }
 
 /* ---- history ---- */
@@ -93,8 +101,10 @@ static bool read_edited(struct chat_input *input, const char *prompt, struct byt
         (void)fputs("\n", stderr);
         return true;
     }
-    if (!text || count <= 0)
+    if (!text || count <= 0) {
+        (void)fputs("\n", stderr);
         return false;
+    }
     remember(input, text);
     size_t size = strlen(text);
     *status = byte_buffer_append(line, text, size > 0 && text[size - 1] == '\n' ? size - 1 : size, err);
@@ -168,8 +178,10 @@ static enum status open_editor(struct chat_input *input, struct error *err) {
     (void)el_set(input->edit, EL_HIST, history, input->history);
     (void)el_source(input->edit, NULL); /* the user's own keys */
     (void)el_set(input->edit, EL_ADDFN, "sluice-give-up", "Gives up the line", give_up);
-    (void)el_set(input->edit, EL_SETTY, "-d", "intr=", NULL); /* Ctrl-C is a key while a line is edited */
+    (void)el_set(input->edit, EL_ADDFN, "sluice-suspend", "Stops the program", suspend);
+    (void)el_set(input->edit, EL_SETTY, "-d", "-isig", NULL); /* Ctrl-C and Ctrl-Z are keys while a line is edited */
     (void)el_set(input->edit, EL_BIND, "^C", "sluice-give-up", NULL);
+    (void)el_set(input->edit, EL_BIND, "^Z", "sluice-suspend", NULL);
     open_history(input);
     return STATUS_OK;
 }
