@@ -93,6 +93,10 @@ SLUICE_API SLUICE_CHECKED sluice_status sluice_tokenize(const sluice_model *mode
 SLUICE_API SLUICE_CHECKED sluice_status sluice_detokenize(const sluice_model *model, const uint32_t *ids, size_t count, bool skip_special,
                                                           char **text, size_t *size_bytes, sluice_error *error);
 
+/* The raw bytes of a token inside running text (" the", one byte of a character); none for a control word. *bytes: sluice_free. */
+SLUICE_API SLUICE_CHECKED sluice_status sluice_token_bytes(const sluice_model *model, uint32_t id, char **bytes, size_t *size_bytes,
+                                                           sluice_error *error);
+
 /* ---- loading under a budget ---- */
 
 typedef enum {

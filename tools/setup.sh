@@ -5,17 +5,18 @@ set -euo pipefail
 
 declare -A packages # by what is looked for: a command, or pc:NAME for pkg-config
 build_needs=(gcc meson ninja pkg-config pc:liburing pc:jansson pc:libpcre2-8 pc:libutf8proc pc:libxxhash pc:libmicrohttpd pc:libedit)
-test_needs=(python3 pc:cmocka)
+test_needs=(python3 python3-venv pc:cmocka)
 packages=(
     [gcc]="gcc libc6-dev" [meson]=meson [ninja]=ninja-build [pkg-config]=pkg-config
     [pc:liburing]=liburing-dev [pc:jansson]=libjansson-dev [pc:libpcre2-8]=libpcre2-dev
     [pc:libutf8proc]=libutf8proc-dev [pc:libxxhash]=libxxhash-dev [pc:libmicrohttpd]=libmicrohttpd-dev [pc:libedit]=libedit-dev
-    [python3]=python3 [pc:cmocka]=libcmocka-dev
+    [python3]=python3 [python3-venv]=python3-venv [pc:cmocka]=libcmocka-dev
 )
 
 is_there() {
     case $1 in
         gcc) command -v "${CC:-cc}" >/dev/null ;;
+        python3-venv) python3 -c 'import venv, ensurepip' 2>/dev/null ;;
         pc:*) pkg-config --exists "${1#pc:}" 2>/dev/null ;;
         *) command -v "$1" >/dev/null ;;
     esac

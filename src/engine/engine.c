@@ -201,26 +201,42 @@ sluice_status sluice_tokenize(const sluice_model *m, const char *text, size_t si
     return SLUICE_OK;
 }
 
+/* What the buffer holds becomes the caller's, unless `status` is a failure. */
+static sluice_status hand_over(enum status status, struct byte_buffer *out, char **text, size_t *size_bytes, struct error *err,
+                               sluice_error *error) {
+    *text = NULL;
+    *size_bytes = 0;
+    if (status == STATUS_OK)
+        status = byte_buffer_append(out, "", 0, err);
+    if (status == STATUS_OK) {
+        *size_bytes = out->size_bytes;
+        *text = byte_buffer_take(out);
+        if (!*text)
+            status = error_set(err, STATUS_NO_MEMORY, "no memory for the text");
+    }
+    byte_buffer_deinit(out);
+    return engine_report(status, err, error);
+}
+
 sluice_status sluice_detokenize(const sluice_model *m, const uint32_t *ids, size_t count, bool skip_special, char **text,
                                 size_t *size_bytes, sluice_error *error) {
     struct error err = {0};
     struct byte_buffer out;
     byte_buffer_init(&out, 1u << 30);
-    *text = NULL;
-    *size_bytes = 0;
     enum status status = engine_need_tokenizer(m, &err);
     if (status == STATUS_OK)
         status = tokenizer_decode(m->tokenizer, ids, count, skip_special, &out, &err);
+    return hand_over(status, &out, text, size_bytes, &err, error);
+}
+
+sluice_status sluice_token_bytes(const sluice_model *m, uint32_t id, char **bytes, size_t *size_bytes, sluice_error *error) {
+    struct error err = {0};
+    struct byte_buffer out;
+    byte_buffer_init(&out, 1u << 30);
+    enum status status = engine_need_tokenizer(m, &err);
     if (status == STATUS_OK)
-        status = byte_buffer_append(&out, "", 0, &err);
-    if (status == STATUS_OK) {
-        *size_bytes = out.size_bytes;
-        *text = byte_buffer_take(&out);
-        if (!*text)
-            status = error_set(&err, STATUS_NO_MEMORY, "no memory for the text");
-    }
-    byte_buffer_deinit(&out);
-    return engine_report(status, &err, error);
+        status = tokenizer_token_bytes(m->tokenizer, id, &out, &err);
+    return hand_over(status, &out, bytes, size_bytes, &err, error);
 }
 
 /* ---- loading ---- */

@@ -32,7 +32,12 @@ static json_t *logprob_entry(sluice_model *model, uint32_t token, float logprob)
     char *text;
     size_t size;
     sluice_error error;
-    if (sluice_detokenize(model, &token, 1, false, &text, &size, &error) != SLUICE_OK)
+    sluice_status status = sluice_token_bytes(model, token, &text, &size, &error);
+    if (status == SLUICE_OK && size == 0) { /* a control word: its name */
+        sluice_free(text);
+        status = sluice_detokenize(model, &token, 1, false, &text, &size, &error);
+    }
+    if (status != SLUICE_OK)
         return json_null();
     json_t *bytes = json_array();
     for (size_t i = 0; i < size; i++)
@@ -134,7 +139,6 @@ char *api_json_answer(const struct api_task *task, json_t *choices, struct api_u
     return text;
 }
 
-json_t *api_json_models(const char *model_name, int64_t created) {
-    return json_pack("{s:s,s:[{s:s,s:s,s:I,s:s}]}", "object", "list", "data", "id", model_name, "object", "model", "created",
-                     (json_int_t)created, "owned_by", "sluice");
+json_t *api_json_model(const char *model_name, int64_t created) {
+    return json_pack("{s:s,s:s,s:I,s:s}", "id", model_name, "object", "model", "created", (json_int_t)created, "owned_by", "sluice");
 }

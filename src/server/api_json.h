@@ -24,5 +24,5 @@ json_t *api_json_choice(const struct api_task *task, uint32_t index, struct text
                         json_t *logprobs, const char *finish_reason);
 /* The whole answer as text (memory_free); takes choices. */
 char *api_json_answer(const struct api_task *task, json_t *choices, struct api_usage used);
-/* The list of models. */
-json_t *api_json_models(const char *model_name, int64_t created);
+/* What is known of the model. */
+json_t *api_json_model(const char *model_name, int64_t created);

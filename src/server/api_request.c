@@ -93,9 +93,9 @@ static enum status read_max_tokens(struct api_request *r, struct api_problem *p)
     int64_t limit = -1;
     TRY(read_integer(r, "max_tokens", 0, INT32_MAX, &limit, p));
     TRY(read_integer(r, "max_completion_tokens", 0, INT32_MAX, &limit, p));
+    const char *name = field(r, "max_completion_tokens") ? "max_completion_tokens" : "max_tokens";
     if (limit == 0)
-        return refuse(p, field(r, "max_completion_tokens") ? "max_completion_tokens" : "max_tokens",
-                      "max_tokens is 0: at least one token is generated");
+        return refuse(p, name, "%s is 0: at least one token is generated", name);
     r->sampling.max_tokens = limit < 0 ? r->kind == API_CHAT ? 0 : 16 : (uint32_t)limit;
     return STATUS_OK;
 }
@@ -109,6 +109,8 @@ static enum status read_sampling(struct api_request *r, struct api_problem *p) {
     TRY(read_integer(r, "top_k", 0, INT32_MAX, &top_k, p));
     TRY(read_integer(r, "seed", INT64_MIN, INT64_MAX, &seed, p));
     TRY(read_integer(r, "n", 1, CHOICES_MAX, &choices, p));
+    if (field(r, "best_of") && json_integer_value(field(r, "best_of")) != choices)
+        return refuse(p, "best_of", "best_of must be n: no answers are computed to be thrown away");
     for (size_t i = 0; i < 2; i++) { /* known, not there yet: only the value without effect */
         static const char *const names[] = {"frequency_penalty", "presence_penalty"};
         double penalty = 0;
@@ -161,6 +163,9 @@ static enum status read_messages(struct api_request *r, struct api_problem *p) {
                 return refuse(p, "messages", "messages[%zu].content[%zu]: only parts of type text are supported", i, k);
         }
     }
+    const json_t *last = json_array_get(messages, json_array_size(messages) - 1), *text = json_object_get(last, "content");
+    r->continues = strcmp(json_string_value(json_object_get(last, "role")), "assistant") == 0 && !json_object_get(last, "tool_calls") &&
+                   (json_array_size(text) > 0 || json_string_length(text) > 0);
     r->messages = dump(messages);
     return r->messages ? STATUS_OK : refuse(p, "messages", "no memory for the messages");
 }
@@ -183,16 +188,32 @@ static enum status read_tools(struct api_request *r, struct api_problem *p) {
     return STATUS_OK;
 }
 
+/* chat_template_kwargs, and the API's field that templates know by the same name. */
+static enum status read_variables(struct api_request *r, struct api_problem *p) {
+    const json_t *given = field(r, "chat_template_kwargs"), *effort = field(r, "reasoning_effort"), *kinds = field(r, "modalities");
+    if (given && !json_is_object(given))
+        return refuse(p, "chat_template_kwargs", "chat_template_kwargs must be an object");
+    if (effort && !json_is_string(effort))
+        return refuse(p, "reasoning_effort", "reasoning_effort must be a string");
+    const char *kind = json_string_value(json_array_get(kinds, 0));
+    if (kinds && (json_array_size(kinds) != 1 || !kind || strcmp(kind, "text") != 0))
+        return refuse(p, "modalities", "modalities: only [\"text\"] is supported");
+    json_t *variables = given ? json_copy((json_t *)(uintptr_t)given) : effort ? json_object() : NULL;
+    if (effort && !json_object_get(variables, "reasoning_effort"))
+        (void)json_object_set(variables, "reasoning_effort", (json_t *)(uintptr_t)effort);
+    r->variables = dump(variables);
+    json_decref(variables);
+    return STATUS_OK;
+}
+
 static enum status read_chat(struct api_request *r, struct api_problem *p) {
     TRY(read_messages(r, p));
     TRY(read_tools(r, p));
-    const json_t *format = field(r, "response_format"), *variables = field(r, "chat_template_kwargs");
+    const json_t *format = field(r, "response_format");
     const char *type = format ? json_string_value(json_object_get(format, "type")) : "text";
     if (!type || strcmp(type, "text") != 0)
         return refuse(p, "response_format", "response_format: only {\"type\": \"text\"} is supported by this server yet");
-    if (variables && !json_is_object(variables))
-        return refuse(p, "chat_template_kwargs", "chat_template_kwargs must be an object");
-    r->variables = dump(variables);
+    TRY(read_variables(r, p));
     int64_t top = 0;
     TRY(read_bool(r, "logprobs", &r->sampling.logprobs, p));
     TRY(read_integer(r, "top_logprobs", 0, 20, &top, p));
@@ -211,6 +232,7 @@ static enum status read_prompt(struct api_request *r, struct api_problem *p) {
         prompt = json_array_get(prompt, 0);
     if (json_is_string(prompt)) {
         r->prompt = json_string_value(prompt);
+        r->prompt_bytes = json_string_length(prompt);
         return STATUS_OK;
     }
     size_t count = json_array_size(prompt);
@@ -234,6 +256,8 @@ static enum status read_completion(struct api_request *r, struct api_problem *p)
     TRY(read_bool(r, "echo", &r->echo, p));
     int64_t top = -1;
     TRY(read_integer(r, "logprobs", 0, 20, &top, p));
+    if (r->echo && top >= 0)
+        return refuse(p, "echo", "echo goes without logprobs: those of a prompt are not computed");
     r->sampling.logprobs = top >= 0;
     r->sampling.top_logprobs = top > 0 ? (uint32_t)top : 0;
     if (field(r, "suffix"))
@@ -268,17 +292,9 @@ static enum status check_fields(const struct api_request *r, struct api_problem 
                                        "safety_identifier",
                                        "prompt_cache_key",
                                        NULL};
-    static const char *const chat[] = {"messages",
-                                       "tools",
-                                       "tool_choice",
-                                       "response_format",
-                                       "top_logprobs",
-                                       "chat_template_kwargs",
-                                       "parallel_tool_calls",
-                                       "reasoning_effort",
-                                       "modalities",
-                                       "verbosity",
-                                       NULL};
+    static const char *const chat[] = {
+        "messages",         "tools",      "tool_choice", "response_format", "top_logprobs", "chat_template_kwargs", "parallel_tool_calls",
+        "reasoning_effort", "modalities", NULL};
     static const char *const completion[] = {"prompt", "echo", "suffix", NULL};
     const char *const *const lists[] = {both, r->kind == API_CHAT ? chat : completion};
     const char *name;

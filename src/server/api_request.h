@@ -26,9 +26,11 @@ struct api_request {
     /* chat */
     char *messages, *tools, *variables; /* JSON texts, owned; tools, variables may be NULL */
     bool tools_forbidden;               /* tool_choice "none" */
+    bool continues;                     /* the last message is the beginning of the answer */
     /* completion */
     const char *prompt; /* or NULL: ids */
-    uint32_t *ids;      /* owned */
+    size_t prompt_bytes;
+    uint32_t *ids; /* owned */
     size_t id_count;
     bool echo;
 };

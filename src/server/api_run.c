@@ -137,6 +137,20 @@ static json_t *end_choice(struct choice *c, const sluice_result *result) {
     return api_json_choice(c->task, c->index, content, reasoning, c->calls, take_logprobs(c), reason);
 }
 
+/* A completion that begins with its prompt. */
+static sluice_status echo_prompt(struct choice *c, const uint32_t *ids, size_t count) {
+    const struct api_request *r = &c->task->request;
+    char *text = NULL;
+    size_t size = 0;
+    sluice_status status = SLUICE_OK;
+    if (!r->prompt)
+        status = sluice_detokenize(c->model, ids, count, false, &text, &size, &c->error);
+    if (status == SLUICE_OK)
+        (void)take_text(c, r->prompt ? r->prompt : text, r->prompt ? r->prompt_bytes : size, false);
+    sluice_free(text);
+    return status;
+}
+
 static sluice_status run_choice(struct choice *c, const uint32_t *ids, size_t count, const char *prompt, sluice_result *result) {
     struct api_request *r = &c->task->request;
     sluice_request request = r->sampling;
@@ -148,6 +162,8 @@ static sluice_status run_choice(struct choice *c, const uint32_t *ids, size_t co
     sluice_status status = SLUICE_OK;
     if (is_chat(c))
         status = sluice_reply_open(c->model, c->task->reply_format, r->tools, prompt, &c->reply, &c->error);
+    else if (r->echo)
+        status = echo_prompt(c, ids, count);
     for (int run = 0; status == SLUICE_OK && run < RUNS_MAX; run++) {
         status = sluice_generate(c->model, &request, result, &c->error);
         if (status != SLUICE_CANCELLED || job_cancelled(c->job) || result->generated > 0)
@@ -185,11 +201,15 @@ static sluice_status make_prompt(struct api_task *task, sluice_model *model, uin
                                  sluice_error *error) {
     struct api_request *r = &task->request;
     if (r->kind == API_CHAT) {
-        const sluice_chat chat = {.messages = r->messages, .tools = r->tools, .variables = r->variables, .add_generation_prompt = true};
+        const sluice_chat chat = {.messages = r->messages,
+                                  .tools = r->tools,
+                                  .variables = r->variables,
+                                  .add_generation_prompt = !r->continues,
+                                  .continue_final_message = r->continues};
         return sluice_render_chat(model, &chat, text, ids, count, error);
     }
     if (r->prompt)
-        return sluice_tokenize(model, r->prompt, strlen(r->prompt), 0, ids, count, error);
+        return sluice_tokenize(model, r->prompt, r->prompt_bytes, 0, ids, count, error);
     *ids = r->ids;
     *count = r->id_count;
     r->ids = NULL;

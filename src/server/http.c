@@ -241,7 +241,18 @@ static enum MHD_Result run_api(struct server *server, struct MHD_Connection *con
 
 /* ---- libmicrohttpd's calls ---- */
 
-static enum MHD_Result answer(struct server *server, struct MHD_Connection *connection, struct http_request *request, const char *method) {
+static enum MHD_Result answer_get(struct server *server, struct MHD_Connection *connection, const struct route *route, const char *url) {
+    const char *rest = url + strlen(route->path);
+    json_t *value = route->get(server, rest);
+    char text[300];
+    if (value)
+        return reply_json(connection, 200, value);
+    (void)snprintf(text, sizeof text, "there is no '%.100s' here; this is '%.100s' (GET /v1/models)", rest, server->options.model_name);
+    return reply_error(connection, 404, text, "model", "model_not_found");
+}
+
+static enum MHD_Result answer(struct server *server, struct MHD_Connection *connection, struct http_request *request, const char *url,
+                              const char *method) {
     const struct route *route = request->route;
     enum MHD_Result result;
     if (!route->path)
@@ -258,7 +269,7 @@ static enum MHD_Result answer(struct server *server, struct MHD_Connection *conn
     if (request->too_large)
         return reply_error(connection, 413, "the request body is larger than this server takes", NULL, "body_too_large");
     if (route->get)
-        return reply_json(connection, 200, route->get(server));
+        return answer_get(server, connection, route, url);
     return run_api(server, connection, request);
 }
 
@@ -282,7 +293,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
         *upload_bytes = 0;
         return MHD_YES;
     }
-    return answer(server, connection, request, method);
+    return answer(server, connection, request, url, method);
 }
 
 static void on_completed(void *context, struct MHD_Connection *connection, void **state, enum MHD_RequestTerminationCode code) {

@@ -20,9 +20,10 @@ struct server {
 };
 
 struct route {
-    const char *path, *method;
+    const char *path, *method; /* a path that ends with '/' has something behind it */
     bool needs_key;
-    json_t *(*get)(struct server *server); /* answers at once; NULL: a job of `kind` */
+    /* Answers at once; NULL: a job of `kind`. rest: what is behind the path. Returns NULL when there is no such thing. */
+    json_t *(*get)(struct server *server, const char *rest);
     enum api_kind kind;
 };
 

@@ -104,6 +104,8 @@ JINJA_FUNCTION(global_strftime_now) {
     const struct jinja_string *format = jinja_need_string(run, a[1], "strftime");
     if (!format)
         return JINJA_NOTHING;
+    if (memchr(format->data, 0, format->size_bytes))
+        return jinja_fail(run, JINJA_TYPE, "strftime_now: embedded null character");
     struct tm now = run->clock;
     if (!run->has_clock) {
         time_t seconds = time(NULL);

@@ -323,6 +323,12 @@ const struct reply_family reply_families[] = {
         .signs = {"<|im_start|>"},
     },
     {
+        .name = "think", /* reasoning and no marks of calls that are known */
+        THINK,
+        .end_of_turn = {"<|end|>", "<end_of_turn>"},
+        .signs = {"<think>"},
+    },
+    {
         .name = "plain",
         .end_of_turn = {"<|end|>", "<end_of_turn>"},
     },
