@@ -19,6 +19,23 @@ SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_read_ids(const char *path, u
 /* Writes the float32 tensor `logits` [count][vocab] of a loaded model to a new safetensors file. */
 SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_write_logits(sluice_model *model, const uint32_t *ids, size_t count,
                                                                  const char *out_path, sluice_error *error);
+/*
+ * A drafter beside a model that is not loaded yet: its files, or with path NULL the prediction layer (MTP) in the model's own. After a
+ * failure the model can only be closed.
+ */
+SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_open_draft(sluice_model *model, const char *path, sluice_error *error);
+/* Tokens that the drafter knows; 0: there is none. */
+SLUICE_API uint32_t sluice_tool_draft_vocab(const sluice_model *model);
+/*
+ * The drafter's logits, row after row: rows 0 to count - 2 guess the token after the next while the given ids are read; `steps` rows more
+ * go on from the model's best next token and then from the drafter's own best. on_row may return false to stop.
+ */
+SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_draft(sluice_model *model, const uint32_t *ids, size_t count, uint32_t steps,
+                                                          bool (*on_row)(void *context, uint32_t row, const float *logits),
+                                                          void *context_pointer, sluice_error *error);
+/* The same as the tensor `logits` [count - 1 + steps][vocab]; with `target_ids` [vocab] where the drafter numbers tokens in its own way. */
+SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_write_draft(sluice_model *model, const uint32_t *ids, size_t count, uint32_t steps,
+                                                                const char *out_path, sluice_error *error);
 /* What the files hold and what the family makes of them, and what keeps the model from running; tensors: a line for each too. */
 SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_inspect(const char *path, bool json, bool tensors, FILE *out, sluice_error *error);
 /*

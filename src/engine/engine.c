@@ -119,6 +119,9 @@ sluice_status sluice_open(const char *path, sluice_model **out, sluice_error *er
 
 static void unload(struct sluice_model *m) {
     session_destroy(m->session);
+    executor_destroy(m->draft_executor);
+    kv_cache_destroy(m->draft_kv);
+    recurrent_state_destroy(m->draft_recurrent);
     sampler_destroy(m->sampler);
     executor_destroy(m->executor);
     kv_cache_destroy(m->kv);
@@ -131,6 +134,9 @@ static void unload(struct sluice_model *m) {
     memory_free(m->numbers.hits);
     memory_free(m->numbers.misses);
     m->session = NULL;
+    m->draft_executor = NULL;
+    m->draft_kv = NULL;
+    m->draft_recurrent = NULL;
     m->sampler = NULL;
     m->executor = NULL;
     m->kv = NULL;
@@ -148,6 +154,7 @@ void sluice_close(sluice_model *m) {
     unload(m);
     chat_template_close(m->chat);
     tokenizer_close(m->tokenizer);
+    model_close(m->draft_model);
     model_close(m->model);
     file_set_destroy(m->files);
     memory_free(m->end_ids);
@@ -241,10 +248,16 @@ sluice_status sluice_token_bytes(const sluice_model *m, uint32_t id, char **byte
 
 /* ---- loading ---- */
 
+static enum status plan_memory(const struct sluice_model *m, const sluice_load_options *options, struct memory_plan *plan,
+                               struct error *err) {
+    const struct model *const models[] = {m->model, m->draft_model};
+    return memory_plan_make(models, m->draft_model ? 2 : 1, m->files, options, plan, err);
+}
+
 sluice_status sluice_make_plan(sluice_model *m, const sluice_load_options *options, sluice_plan *plan, sluice_error *error) {
     struct error err = {0};
     struct memory_plan memory;
-    enum status status = memory_plan_make(m->model, m->files, options, &memory, &err);
+    enum status status = plan_memory(m, options, &memory, &err);
     *plan = memory.plan;
     memory_plan_deinit(&memory);
     return engine_report(status, &err, error);
@@ -295,25 +308,43 @@ static enum status load_weights(struct sluice_model *m, const sluice_load_option
     return store_load_resident(m->store, options->progress, options->context_pointer, err);
 }
 
-static enum status load_rest(struct sluice_model *m, struct error *err) {
+/* Caches and an executor for the model-th plan of the process. */
+static enum status load_executor(struct sluice_model *m, uint32_t model, struct kv_cache **kv, struct recurrent_state **recurrent,
+                                 struct executor **out, struct error *err) {
     const struct memory_plan *p = &m->memory;
-    TRY(cpu_backend_create(&p->backend, &m->backend, err));
-    TRY(kv_cache_create(&m->model->plan, &p->kv, &m->kv, err));
-    TRY(recurrent_state_create(&m->model->plan, p->kv.sequences, &m->recurrent, err));
-    const struct executor_options executor = {.plan = &m->model->plan,
+    const struct plan *plan = model > 0 ? &m->draft_model->plan : &m->model->plan;
+    TRY(kv_cache_create(plan, &p->kv, kv, err));
+    TRY(recurrent_state_create(plan, p->kv.sequences, recurrent, err));
+    const struct executor_options executor = {.plan = plan,
+                                              .model = model,
                                               .records = &p->records,
                                               .store = m->store,
                                               .lives = p->placement.lives,
                                               .backend = m->backend,
-                                              .kv = m->kv,
-                                              .recurrent = m->recurrent,
+                                              .kv = *kv,
+                                              .target_kv = model > 0 ? m->kv : NULL,
+                                              .recurrent = *recurrent,
                                               .max_rows = p->max_rows,
                                               .max_logit_rows = p->logit_rows,
                                               .context = p->plan.context,
                                               .cancel = &m->cancel};
-    TRY(executor_create(&executor, &m->executor, err));
+    return executor_create(&executor, out, err);
+}
+
+static enum status load_rest(struct sluice_model *m, struct error *err) {
+    const struct memory_plan *p = &m->memory;
+    TRY(cpu_backend_create(&p->backend, &m->backend, err));
+    TRY(load_executor(m, 0, &m->kv, &m->recurrent, &m->executor, err));
+    if (m->draft_model)
+        TRY(load_executor(m, 1, &m->draft_kv, &m->draft_recurrent, &m->draft_executor, err));
     TRY(session_create(m->executor, 0, p->plan.context, p->max_rows, p->logit_rows, &m->session, err));
     return sampler_create(m->model->plan.vocab, p->backend.isa, &m->sampler, err);
+}
+
+enum status engine_open_draft(struct sluice_model *m, const char *path, struct error *err) {
+    if (m->loaded || m->draft_model)
+        return error_set(err, STATUS_INVALID, "a drafter is opened once, before the model is loaded");
+    return model_open_draft(m->model, path, m->files, &m->draft_model, err);
 }
 
 void engine_set_queue_wrapper(struct sluice_model *m, struct queue_wrapper wrapper) {
@@ -326,7 +357,7 @@ sluice_status sluice_load(sluice_model *m, const sluice_load_options *options, s
     if (m->loaded)
         return engine_report(error_set(&err, STATUS_INVALID, "this model is loaded already"), &err, error);
     uint64_t start = clock_now_ns();
-    enum status status = memory_plan_make(m->model, m->files, options, &m->memory, &err);
+    enum status status = plan_memory(m, options, &m->memory, &err);
     if (status == STATUS_OK)
         status = load_weights(m, options, &err);
     if (status == STATUS_OK)

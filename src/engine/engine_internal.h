@@ -31,6 +31,7 @@ struct queue_wrapper {
 struct sluice_model {
     struct file_set *files;
     struct model *model;
+    struct model *draft_model;   /* NULL: none */
     struct tokenizer *tokenizer; /* NULL: the model has none */
     struct chat_template *chat;  /* NULL until it is wanted */
     uint32_t *end_ids;
@@ -48,12 +49,17 @@ struct sluice_model {
     struct recurrent_state *recurrent; /* NULL: the model keeps none */
     struct executor *executor;
     struct session *session;
+    struct kv_cache *draft_kv; /* and the drafter's, NULL without one */
+    struct recurrent_state *draft_recurrent;
+    struct executor *draft_executor;
     struct sampler *sampler;
     uint64_t load_ns;
     struct request_numbers numbers;
     atomic_bool cancel;
 };
 
+/* A drafter for this model, before sluice_load: its directory, or NULL: the prediction layer in the model's own files. */
+MUST_CHECK enum status engine_open_draft(struct sluice_model *model, const char *path, struct error *err);
 /* For all loads of this model from now on; before sluice_load. */
 void engine_set_queue_wrapper(struct sluice_model *model, struct queue_wrapper wrapper);
 /* STATUS_NOT_FOUND with what to do when the model has no tokenizer. */

@@ -23,7 +23,9 @@
 #define RESERVE_BYTES (512ull << 20)      /* --ram auto leaves the machine this much or a tenth, whichever is more */
 
 struct planner {
-    const struct model *model;
+    const struct model *model; /* the first of these */
+    const struct plan *plans[PLANS_MAX];
+    uint32_t plan_count;
     const struct file_set *files;
     const sluice_load_options *options;
     struct memory_plan *out;
@@ -51,12 +53,14 @@ static enum status choose_isa(const struct planner *p, enum cpu_isa *isa, struct
 }
 
 static enum status check_formats(const struct planner *p, enum cpu_isa isa, struct error *err) {
-    const struct plan *plan = &p->model->plan;
-    for (uint32_t w = 0; w < plan->weight_count; w++)
-        if (!cpu_backend_supports(isa, p->options->exact, plan->weights[w].format))
-            return error_set(err, STATUS_UNSUPPORTED, "%s: weight %s has number format %s, for which there is no product yet",
-                             catalogue_path(p->model->catalogue), plan->weights[w].name,
-                             matrix_format_name(plan->weights[w].format));
+    for (uint32_t i = 0; i < p->plan_count; i++)
+        for (uint32_t w = 0; w < p->plans[i]->weight_count; w++) {
+            const struct plan_weight *weight = &p->plans[i]->weights[w];
+            if (!cpu_backend_supports(isa, p->options->exact, weight->format))
+                return error_set(err, STATUS_UNSUPPORTED, "%s: weight %s%s has number format %s, for which there is no product yet",
+                                 catalogue_path(p->model->catalogue), i > 0 ? "of the drafter: " : "", weight->name,
+                                 matrix_format_name(weight->format));
+        }
     return STATUS_OK;
 }
 
@@ -113,16 +117,18 @@ static void choose_budget(struct planner *p) {
 
 static void set_rows(struct planner *p, uint32_t rows) {
     struct memory_plan *out = p->out;
-    const struct plan *plan = &p->model->plan;
     out->max_rows = rows;
     out->logit_rows = p->options->logit_rows ? p->options->logit_rows : 1;
     out->logit_rows = out->logit_rows > rows ? rows : out->logit_rows;
     out->kv = (struct kv_options){.sequences = 1, .context = out->plan.context, .rewind_rows = rows, .exact = p->options->exact};
-    out->backend.limits = executor_limits(plan, &out->kv, rows, p->options->exact);
+    out->backend.limits = executor_limits(p->plans, p->plan_count, &out->kv, rows, p->options->exact);
     out->plan.chunk = rows;
-    out->plan.kv_bytes = kv_cache_bytes(plan, &out->kv) + recurrent_state_bytes(plan, out->kv.sequences);
-    out->plan.activation_bytes =
-        executor_arena_bytes(plan, rows, out->logit_rows) + cpu_backend_scratch_bytes(&out->backend) + sampler_bytes(plan->vocab);
+    out->plan.kv_bytes = 0;
+    out->plan.activation_bytes = cpu_backend_scratch_bytes(&out->backend) + sampler_bytes(p->plans[0]->vocab);
+    for (uint32_t i = 0; i < p->plan_count; i++) {
+        out->plan.kv_bytes += kv_cache_bytes(p->plans[i], &out->kv) + recurrent_state_bytes(p->plans[i], out->kv.sequences);
+        out->plan.activation_bytes += executor_arena_bytes(p->plans[i], rows, out->logit_rows);
+    }
 }
 
 static uint64_t fixed_bytes(const struct memory_plan *out) {
@@ -145,7 +151,7 @@ static bool may_shrink(const struct planner *p, uint32_t rows) { return p->optio
 
 static enum status build_records(struct planner *p, bool with_row_tables, struct error *err) {
     record_table_deinit(&p->out->records);
-    return record_table_build(&p->model->plan, p->files, with_row_tables, &p->out->records, err);
+    return record_table_build(p->plans, p->plan_count, p->files, with_row_tables, &p->out->records, err);
 }
 
 static enum status place(struct planner *p, uint64_t budget_bytes, struct error *err) {
@@ -155,9 +161,11 @@ static enum status place(struct planner *p, uint64_t budget_bytes, struct error 
                                     .stream_order = records->stream_order,
                                     .stream_count = records->stream_count,
                                     .stream_leases = 1,
-                                    .top_k = p->model->plan.top_k,
-                                    .expert_layers = p->model->plan.expert_layers,
                                     .budget_bytes = budget_bytes};
+    for (uint32_t i = 0; i < p->plan_count; i++) {
+        input.top_k = p->plans[i]->top_k > input.top_k ? p->plans[i]->top_k : input.top_k;
+        input.expert_layers += p->plans[i]->expert_layers;
+    }
     placement_deinit(&p->out->placement);
     return placement_plan(&input, &p->out->placement, err);
 }
@@ -260,10 +268,13 @@ static enum status check_machine(const struct planner *p, struct error *err) {
                      text_format_size(machine.total_bytes, total, sizeof total));
 }
 
-enum status memory_plan_make(const struct model *model, const struct file_set *files, const sluice_load_options *options,
-                             struct memory_plan *out, struct error *err) {
+enum status memory_plan_make(const struct model *const *models, uint32_t model_count, const struct file_set *files,
+                             const sluice_load_options *options, struct memory_plan *out, struct error *err) {
     *out = (struct memory_plan){0};
-    struct planner p = {.model = model, .files = files, .options = options, .out = out};
+    struct planner p = {.model = models[0], .plan_count = model_count, .files = files, .options = options, .out = out};
+    CHECK(model_count > 0 && model_count <= PLANS_MAX);
+    for (uint32_t i = 0; i < model_count; i++)
+        p.plans[i] = &models[i]->plan;
     TRY(read_options(&p, err));
     TRY(build_records(&p, false, err));
     out->plan.process_bytes = memory_process_read().rss_bytes + OVERHEAD_BYTES + (uint64_t)out->plan.threads * OVERHEAD_THREAD_BYTES +

@@ -23,7 +23,8 @@ struct memory_plan {
     uint32_t max_rows, logit_rows;
 };
 
-/* Fills *out (memory_plan_deinit, also after a failure). STATUS_OVER_BUDGET: out->plan.minimum_bytes is set. */
-MUST_CHECK enum status memory_plan_make(const struct model *model, const struct file_set *files, const sluice_load_options *options,
-                                        struct memory_plan *out, struct error *err);
+/* models: the model, then its drafters: all share budget, records and backend. Fills *out (memory_plan_deinit, also after a failure).
+ * STATUS_OVER_BUDGET: out->plan.minimum_bytes is set. */
+MUST_CHECK enum status memory_plan_make(const struct model *const *models, uint32_t model_count, const struct file_set *files,
+                                        const sluice_load_options *options, struct memory_plan *out, struct error *err);
 void memory_plan_deinit(struct memory_plan *plan);

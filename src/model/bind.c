@@ -26,6 +26,17 @@ enum status bind_init(struct binder *binder, const struct catalogue *catalogue, 
     return role_names_init(&binder->names, catalogue, arch->roles, err);
 }
 
+enum status bind_init_named(struct binder *binder, const struct binder *like, const struct role_names *names, struct error *err) {
+    *binder = *like;
+    byte_buffer_init(&binder->missing, 1 << 16);
+    binder->missing_count = 0;
+    binder->names = *names;
+    binder->used = memory_alloc_array(catalogue_tensor_count(like->catalogue) + 1, sizeof *binder->used);
+    if (!binder->used)
+        return error_set(err, STATUS_NO_MEMORY, "no memory to bind a drafter");
+    return bind_check_method(binder, err);
+}
+
 void bind_deinit(struct binder *binder) {
     memory_free(binder->used);
     byte_buffer_deinit(&binder->missing);
@@ -167,8 +178,7 @@ static bool same_format(const struct plan_weight *a, const struct plan_weight *b
 /* One expert's tensor into the weight of all. */
 static enum status take_expert(struct binder *binder, const struct bind_matrix_request *request, uint32_t expert,
                                struct plan_weight *weight, struct error *err) {
-    struct stored stored = {
-        .codes = bind_find_codes(binder, request->role, request->layer, expert), .rows = request->rows, .row_step = 1};
+    struct stored stored = {.codes = bind_find_codes(binder, request->role, request->layer, expert), .rows = request->rows, .row_step = 1};
     struct plan_weight one = {.rows = request->rows, .cols = request->cols};
     if (!stored.codes)
         return error_set(err, STATUS_NOT_FOUND, "%s: layer %u: expert %u of %u has no tensor for %s", catalogue_path(binder->catalogue),
@@ -398,4 +408,40 @@ enum status bind_vector(struct binder *binder, const struct bind_vector_request 
         return bind_wrong_shape(binder, tensor, needed, err);
     bind_mark_used(binder, tensor);
     return add_vector(binder, tensor, 0, size, request->add_one, constant, err);
+}
+
+enum status bind_read_ids(struct binder *binder, enum role role, uint32_t layer, uint64_t size, uint64_t limit, uint32_t **out,
+                          struct error *err) {
+    const struct tensor_entry *tensor = role_find(&binder->names, role, layer, -1, ".weight");
+    char needed[64];
+    *out = NULL;
+    if (!tensor)
+        return bind_missing(binder, role, layer, err);
+    (void)snprintf(needed, sizeof needed, "[%" PRIu64 "] whole numbers", size);
+    bool wide = tensor->dtype == DTYPE_I64;
+    if (bind_element_count(tensor) != size || size == 0 || size > VECTOR_MAX || (!wide && tensor->dtype != DTYPE_I32))
+        return bind_wrong_shape(binder, tensor, needed, err);
+    int64_t *raw = memory_alloc_array(size, sizeof *raw);
+    uint32_t *ids = memory_alloc_array(size, sizeof *ids);
+    enum status status = raw && ids ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "no memory for %" PRIu64 " token ids", size);
+    if (status == STATUS_OK)
+        status = file_set_read(binder->files, tensor->file, tensor->offset_bytes, raw, size * (wide ? 8 : 4), err);
+    for (uint64_t i = 0; i < size && status == STATUS_OK; i++) {
+        int32_t narrow;
+        memcpy(&narrow, (const uint8_t *)raw + i * sizeof narrow, sizeof narrow);
+        int64_t id = wide ? raw[i] : narrow;
+        if (id < 0 || (uint64_t)id >= limit)
+            status = error_set(err, STATUS_CORRUPT, "%s: tensor %.*s: element %" PRIu64 " is %" PRId64 ", allowed is 0 to %" PRIu64,
+                               catalogue_path(binder->catalogue), TEXT_ARGUMENTS(tensor->name), i, id, limit - 1);
+        else
+            ids[i] = (uint32_t)id;
+    }
+    memory_free(raw);
+    if (status == STATUS_OK) {
+        bind_mark_used(binder, tensor);
+        *out = ids;
+    } else {
+        memory_free(ids);
+    }
+    return status;
 }

@@ -28,6 +28,8 @@ struct binder {
 
 MUST_CHECK enum status bind_init(struct binder *binder, const struct catalogue *catalogue, const struct file_set *files,
                                  const struct arch_spec *arch, const struct params *params, struct plan *plan, struct error *err);
+/* For the names of a drafter: finding them is the caller's business. */
+MUST_CHECK enum status bind_init_named(struct binder *binder, const struct binder *like, const struct role_names *names, struct error *err);
 void bind_deinit(struct binder *binder);
 /* STATUS_NOT_FOUND with the list of what is missing. */
 MUST_CHECK enum status bind_finish(struct binder *binder, struct error *err);
@@ -84,5 +86,9 @@ struct bind_vector_request {
     bool optional, add_one;
 };
 MUST_CHECK enum status bind_vector(struct binder *binder, const struct bind_vector_request *request, uint32_t *constant, struct error *err);
+/* Whole numbers of a small tensor, each below `limit` (the caller frees them); as many as it has. STATUS_CORRUPT: a larger or negative one.
+ */
+MUST_CHECK enum status bind_read_ids(struct binder *binder, enum role role, uint32_t layer, uint64_t size, uint64_t limit, uint32_t **out,
+                                     struct error *err);
 /* Size of the vector a role has, 0: none. Marks nothing. */
 uint64_t bind_vector_size(const struct binder *binder, enum role role, uint32_t layer, const char *suffix);

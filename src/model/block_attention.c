@@ -58,8 +58,7 @@ static enum status read_shape(const struct layer_context *c, struct attention_sh
                          catalogue_path(c->binder->catalogue), c->layer, shape->heads, shape->kv_heads);
     if (c->kv_state != PLAN_NONE && c->binder->plan->states[c->kv_state].head_dim != shape->head_dim)
         return error_set(err, STATUS_CORRUPT, "%s: layer %u: heads of %u elements cannot read the keys of an earlier layer, which have %u",
-                         catalogue_path(c->binder->catalogue), c->layer, shape->head_dim,
-                         c->binder->plan->states[c->kv_state].head_dim);
+                         catalogue_path(c->binder->catalogue), c->layer, shape->head_dim, c->binder->plan->states[c->kv_state].head_dim);
     shape->q_width = shape->heads * shape->head_dim;
     shape->k_width = shape->kv_heads * shape->head_dim;
     shape->v_width = shape->kv_heads * shape->v_dim;
@@ -92,7 +91,7 @@ static enum status emit_qkv(const struct layer_context *c, const struct attentio
         struct bind_matrix_request request = {.role = roles[i],
                                               .layer = c->layer,
                                               .rows = widths[i],
-                                              .cols = c->hidden,
+                                              .cols = c->binder->plan->buffers[in].width,
                                               .fused = ROLE_QKV,
                                               .fused_first_row = firsts[i],
                                               .fused_rows = firsts[2] + shape->v_width};
@@ -130,11 +129,8 @@ enum status block_norm(const struct layer_context *c, uint32_t in, uint32_t out,
 static enum status emit_norm_per_head(const struct layer_context *c, enum role role, uint32_t buffer, uint32_t heads, uint32_t head_dim,
                                       struct error *err) {
     struct plan_step step = plan_step_of(OP_SCALE_VECTOR, (int32_t)c->layer);
-    const struct bind_vector_request request = {.role = role,
-                                                .suffix = ".weight",
-                                                .layer = c->layer,
-                                                .size = (uint64_t)heads * head_dim,
-                                                .add_one = bind_norm_adds_one(c->binder)};
+    const struct bind_vector_request request = {
+        .role = role, .suffix = ".weight", .layer = c->layer, .size = (uint64_t)heads * head_dim, .add_one = bind_norm_adds_one(c->binder)};
     TRY(block_norm(c, buffer, buffer, PLAN_NONE, PLAN_NONE, heads, head_dim, err));
     TRY(bind_vector(c->binder, &request, &step.constant[0], err));
     step.out[0] = buffer;
@@ -152,11 +148,8 @@ static enum status emit_qk_norm(const struct layer_context *c, enum role role, b
     if (heads > 1 && bind_rows(b, role, c->layer) == heads)
         return emit_norm_per_head(c, role, buffer, heads, head_dim, err);
     bool whole = size == width && size != head_dim;
-    struct bind_vector_request request = {.role = role,
-                                          .suffix = ".weight",
-                                          .layer = c->layer,
-                                          .size = whole ? width : head_dim,
-                                          .add_one = bind_norm_adds_one(b)};
+    struct bind_vector_request request = {
+        .role = role, .suffix = ".weight", .layer = c->layer, .size = whole ? width : head_dim, .add_one = bind_norm_adds_one(b)};
     TRY(bind_vector(b, &request, &weight, err));
     return block_norm(c, buffer, buffer, weight, PLAN_NONE, whole ? 1 : heads, whole ? width : head_dim, err);
 }
@@ -253,8 +246,8 @@ enum status block_query_temperature(const struct layer_context *c, uint32_t q, s
 }
 
 /* Stores k and v in a state of the layer's own. */
-static enum status emit_kv_write(const struct layer_context *c, const struct attention_shape *shape, const uint32_t qkv[3],
-                                 uint32_t window, uint32_t *state, struct error *err) {
+static enum status emit_kv_write(const struct layer_context *c, const struct attention_shape *shape, const uint32_t qkv[3], uint32_t window,
+                                 uint32_t *state, struct error *err) {
     struct plan *plan = c->binder->plan;
     const struct plan_state kv = {.kind = STATE_KV,
                                   .layer = (int32_t)c->layer,

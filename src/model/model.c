@@ -4,17 +4,18 @@
 #include "model/model.h"
 
 #include "base/memory.h"
-#include "model/plan_build.h"
+#include "model/arch/arch_rows.h"
+#include "model/plan_draft.h"
 
 #define UNUSED_LISTED 50
 
-static enum status build(struct model *model, const struct file_set *files, struct error *err) {
+static enum status build(struct model *model, const struct file_set *files, const struct feature_request *features, struct error *err) {
     struct binder binder;
     struct byte_buffer unused;
     byte_buffer_init(&unused, 1 << 20);
     enum status status = bind_init(&binder, model->catalogue, files, model->arch, &model->params, &model->plan, err);
     if (status == STATUS_OK)
-        status = plan_build(&binder, err);
+        status = plan_build(&binder, features, err);
     if (status == STATUS_OK)
         status = bind_unused(&binder, UNUSED_LISTED, &unused, &model->unused_count, err);
     if (status == STATUS_OK && model->unused_count > 0)
@@ -73,7 +74,7 @@ enum status model_open(const char *path, struct file_set *files, struct model **
     if (status == STATUS_OK)
         status = check_activation(model, err);
     if (status == STATUS_OK)
-        status = build(model, files, err);
+        status = build(model, files, NULL, err);
     if (status != STATUS_OK) {
         model_close(model);
         return status;
@@ -96,7 +97,7 @@ static enum status list_missing(const struct catalogue *catalogue, const struct 
         status = params_read(&params, catalogue, prefix, arch->params, err);
     if (status == STATUS_OK)
         status = bind_init(&binder, catalogue, files, arch, &params, &plan, err);
-    if (status == STATUS_OK && plan_build(&binder, &build_error) != STATUS_OK)
+    if (status == STATUS_OK && plan_build(&binder, NULL, &build_error) != STATUS_OK)
         status = byte_buffer_append_text(out, byte_buffer_text(&binder.missing), err);
     bind_deinit(&binder);
     plan_deinit(&plan);
@@ -114,6 +115,85 @@ enum status model_list_missing(const char *path, struct byte_buffer *out, struct
     catalogue_close(catalogue);
     file_set_destroy(files);
     return status;
+}
+
+/* ---- drafters ---- */
+
+/* The target's plan once more, with what the drafter reads of it. */
+static enum status rebuild_target(struct model *target, const struct file_set *files, const struct feature_request *features,
+                                  struct error *err) {
+    plan_deinit(&target->plan);
+    memory_free(target->unused_names);
+    target->unused_names = NULL;
+    return build(target, files, features, err);
+}
+
+/* Names of the target, for the drafter's plan; own: the same names for a prediction layer, or an empty binder over the drafter's files. */
+static enum status build_draft(struct model *draft, struct model *target, const struct file_set *files, struct draft_request *request,
+                               const struct role_names *names, struct error *err) {
+    struct binder own = {0}, shared = {0};
+    struct feature_request features;
+    const bool predicts = request->form == DRAFT_PREDICTION;
+    const struct binder like = {.catalogue = predicts ? target->catalogue : draft->catalogue,
+                                .files = files,
+                                .arch = draft->arch,
+                                .params = predicts ? &target->params : &draft->params,
+                                .plan = &draft->plan};
+    enum status status = draft_features(request, like.catalogue, target->params.layers, &features, err);
+    if (status == STATUS_OK)
+        status = rebuild_target(target, files, &features, err);
+    if (status == STATUS_OK)
+        status = bind_init(&shared, target->catalogue, files, target->arch, &target->params, &draft->plan, err);
+    if (status == STATUS_OK)
+        status = bind_init_named(&own, &like, names, err);
+    request->target = &shared;
+    request->target_plan = &target->plan;
+    if (status == STATUS_OK)
+        status = plan_draft_build(&own, request, err);
+    bind_deinit(&own);
+    bind_deinit(&shared);
+    return status;
+}
+
+static enum status open_prediction(struct model *draft, struct model *target, const struct file_set *files, struct error *err) {
+    struct draft_request request;
+    struct role_names names;
+    draft->arch = target->arch;
+    draft->context = target->context;
+    TRY(role_names_init(&names, target->catalogue, target->arch->roles, err));
+    TRY(draft_find_prediction(&names, target->params.layers, &request, err));
+    return build_draft(draft, target, files, &request, &names, err);
+}
+
+static enum status open_drafter(struct model *draft, const char *path, struct model *target, struct file_set *files, struct error *err) {
+    struct draft_request request;
+    TRY(catalogue_open(path, files, &draft->catalogue, err));
+    struct role_names names = {.catalogue = draft->catalogue};
+    TRY(draft_find_form(&names, &request, err));
+    bool assistant = request.form == DRAFT_ASSISTANT, inner = catalogue_meta(draft->catalogue, "transformer_layer_config/hidden_size");
+    draft->arch = assistant ? &arch_gemma4 : request.form == DRAFT_ALONE ? &arch_eagle_alone : &arch_eagle;
+    names.overrides = draft->arch->roles;
+    TRY(params_read(&draft->params, draft->catalogue,
+                    assistant ? "text_config/"
+                    : inner   ? "transformer_layer_config/"
+                              : "",
+                    draft->arch->params, err));
+    draft->context = params_u32(&draft->params, PARAM_CONTEXT, 0);
+    return build_draft(draft, target, files, &request, &names, err);
+}
+
+enum status model_open_draft(struct model *target, const char *path, struct file_set *files, struct model **out, struct error *err) {
+    *out = NULL;
+    struct model *draft = memory_alloc(sizeof *draft);
+    if (!draft)
+        return error_set(err, STATUS_NO_MEMORY, "no memory to open a drafter");
+    enum status status = path ? open_drafter(draft, path, target, files, err) : open_prediction(draft, target, files, err);
+    if (status != STATUS_OK) {
+        model_close(draft);
+        return status;
+    }
+    *out = draft;
+    return STATUS_OK;
 }
 
 void model_close(struct model *model) {

@@ -90,8 +90,7 @@ static const struct param_rule rules[PARAM_COUNT] = {
     [PARAM_ATTENTION_OUT_SCALE] = {"attention_out_scale", NULL, {"attention_out_multiplier"}, REAL_RULE(-1e9, 1e9), INITIAL(1)},
     [PARAM_SPACE_IN_SCALE] = {"space_in_scale", NULL, {"ssm_in_multiplier"}, REAL_RULE(-1e9, 1e9), INITIAL(1)},
     [PARAM_SPACE_OUT_SCALE] = {"space_out_scale", NULL, {"ssm_out_multiplier"}, REAL_RULE(-1e9, 1e9), INITIAL(1)},
-    [PARAM_SHARED_KV_LAYERS] =
-        {"shared_kv_layers", "attention.shared_kv_layers", {"num_kv_shared_layers"}, INT_RULE(0, 4096), INITIAL(0)},
+    [PARAM_SHARED_KV_LAYERS] = {"shared_kv_layers", "attention.shared_kv_layers", {"num_kv_shared_layers"}, INT_RULE(0, 4096), INITIAL(0)},
     [PARAM_QUERY_TEMPERATURE] = {"query_temperature",
                                  "attention.temperature_scale",
                                  {"rope_parameters/llama_4_scaling_beta", "rope_scaling/llama_4_scaling_beta"},
@@ -114,13 +113,9 @@ static const struct param_rule rules[PARAM_COUNT] = {
     [PARAM_LATENT_V_DIM] = {"latent_v_dim", "attention.value_length_mla", {NULL}, INT_RULE(1, 8192)},
     [PARAM_YARN_FACTOR] =
         {"yarn_factor", "rope.scaling.factor", {"rope_parameters/factor", "rope_scaling/factor"}, REAL_RULE(0, 1e6), INITIAL(1)},
-    [PARAM_YARN_SCORE_SCALE] = {"yarn_score_scale",
-                                NULL,
-                                {"rope_parameters/mscale_all_dim", "rope_scaling/mscale_all_dim"},
-                                REAL_RULE(-1e3, 1e3),
-                                INITIAL(0)},
-    [PARAM_YARN_LOG_MULTIPLIER] =
-        {"yarn_log_multiplier", "rope.scaling.yarn_log_multiplier", {NULL}, REAL_RULE(-1e3, 1e3), INITIAL(0)},
+    [PARAM_YARN_SCORE_SCALE] =
+        {"yarn_score_scale", NULL, {"rope_parameters/mscale_all_dim", "rope_scaling/mscale_all_dim"}, REAL_RULE(-1e3, 1e3), INITIAL(0)},
+    [PARAM_YARN_LOG_MULTIPLIER] = {"yarn_log_multiplier", "rope.scaling.yarn_log_multiplier", {NULL}, REAL_RULE(-1e3, 1e3), INITIAL(0)},
     [PARAM_INDEX_HEADS] = {"index_heads", "attention.indexer.head_count", {"index_n_heads"}, INT_RULE(1, 4096)},
     [PARAM_INDEX_DIM] = {"index_dim", "attention.indexer.key_length", {"index_head_dim"}, INT_RULE(1, 8192)},
     [PARAM_INDEX_TOP_K] = {"index_top_k", "attention.indexer.top_k", {"index_topk"}, INT_RULE(1, 1 << 20)},
@@ -129,10 +124,14 @@ static const struct param_rule rules[PARAM_COUNT] = {
                                "ssm.time_step_rank",
                                {"linear_num_value_heads", "mamba_n_heads", "mamba_num_heads"},
                                INT_RULE(1, 4096)},
-    [PARAM_RECURRENT_KEY_HEADS] =
-        {"recurrent_key_heads", "ssm.group_count", {"linear_num_key_heads", "mamba_n_groups", "n_groups"}, INT_RULE(1, 4096)},
-    [PARAM_RECURRENT_KEY_DIM] =
-        {"recurrent_key_dim", "ssm.state_size", {"linear_key_head_dim", "mamba_d_state", "ssm_state_size"}, INT_RULE(1, 8192)},
+    [PARAM_RECURRENT_KEY_HEADS] = {"recurrent_key_heads",
+                                   "ssm.group_count",
+                                   {"linear_num_key_heads", "mamba_n_groups", "n_groups"},
+                                   INT_RULE(1, 4096)},
+    [PARAM_RECURRENT_KEY_DIM] = {"recurrent_key_dim",
+                                 "ssm.state_size",
+                                 {"linear_key_head_dim", "mamba_d_state", "ssm_state_size"},
+                                 INT_RULE(1, 8192)},
     [PARAM_TIED] = {"tied", NULL, {"tie_word_embeddings"}, INT_RULE(0, 1)},
 };
 
@@ -285,8 +284,8 @@ double params_f64(const struct params *params, enum param param, uint32_t layer)
         return 0;
     if (params->count[param] == 1)
         return params->values[param][0];
-    CHECK(layer < params->count[param]);
-    return params->values[param][layer];
+    uint32_t last = params->count[param] - 1; /* a prediction layer behind the last is like the last */
+    return params->values[param][layer < last ? layer : last];
 }
 
 uint32_t params_u32(const struct params *params, enum param param, uint32_t layer) {

@@ -121,5 +121,6 @@ void plan_deinit(struct plan *plan) {
     memory_free(plan->constant_data);
     memory_free(plan->states);
     memory_free(plan->ropes);
+    memory_free(plan->target_tokens);
     *plan = (struct plan){0};
 }

@@ -44,8 +44,8 @@ struct plan_weight {  /* [rows][cols], or `experts` of them */
     enum dtype scale_dtype;
     uint32_t group_cols, group_rows, bits;
     uint32_t group_row_offset; /* row 0's place inside its group of slice rows */
-    uint32_t col_bytes;      /* from one element of a row to the next when the file holds the matrix transposed; 0: side by side */
-    uint32_t region_weights; /* how many weights share the region */
+    uint32_t col_bytes;        /* from one element of a row to the next when the file holds the matrix transposed; 0: side by side */
+    uint32_t region_weights;   /* how many weights share the region */
     /* Rows that do not lie together (one half of a matrix for each head): runs of run_rows, run_step apart, from row run_first of the
      * slices on. run_rows 0: they lie together, row 0 is the slices' first. */
     uint32_t run_rows, run_step, run_first;
@@ -77,10 +77,18 @@ struct plan_state {
     enum state_kind kind;
     int32_t layer;
     uint32_t kv_heads, head_dim, v_dim; /* v_dim 0: keys alone */
-    uint32_t window; /* 0: keeps everything */
-    bool values_in_keys; /* a value is the first v_dim elements of its key, and is not stored again */
-    bool unrounded;      /* f32 whatever the cache's type: another position chosen costs more than memory */
-    uint64_t floats;     /* RECURRENT: of one copy; the fields above are those of KV */
+    uint32_t window;                    /* 0: keeps everything */
+    bool values_in_keys;                /* a value is the first v_dim elements of its key, and is not stored again */
+    bool unrounded;                     /* f32 whatever the cache's type: another position chosen costs more than memory */
+    bool of_target;                     /* a drafter's: keys and values are the target's, in the state target_state of its plan */
+    uint32_t target_state;
+    uint64_t floats; /* RECURRENT: of one copy; the fields above are those of KV */
+};
+
+/* Vectors that come with a pass's rows and were computed by another pass: where they go, and the step that is then the first. */
+struct plan_entry {
+    uint32_t width; /* of a row; 0: there is no such entry */
+    uint32_t buffer, first_step;
 };
 
 struct plan_constant {
@@ -104,6 +112,10 @@ struct plan {
     struct rope_spec *ropes;
     uint32_t rope_count, rope_capacity;
     uint32_t logits;                          /* the output buffer, width vocab */
+    uint32_t features, features_width;        /* what a drafter's next row reads, kept to the end of a pass; width 0: nobody does */
+    struct plan_entry given, own;             /* a drafter: features of its target; of its own row before */
+    uint32_t *target_tokens;                  /* a drafter with a vocabulary of its own: [vocab] ids of the target; owned; NULL: the same */
+    uint32_t embedded;                        /* rows of the embedding table: ids that may come in */
     uint64_t row_floats, selected_row_floats; /* arena floats per row, set by plan_finish */
     uint32_t layers, hidden, vocab, top_k, experts, expert_layers;
 };

@@ -10,18 +10,6 @@
 #include "model/block.h"
 #include "model/layer_pattern.h"
 
-struct build {
-    struct binder *binder;
-    struct plan *plan;
-    uint32_t hidden, vocab;
-    uint32_t residual;
-    uint32_t embedding_weight;
-    uint32_t layer_inputs; /* buffer with the per-layer embeddings, PLAN_NONE: the model has none */
-    uint32_t kv_states[2]; /* last layer with keys and values of its own, of full and window layers */
-    uint32_t tables[2], halves[2]; /* rope tables of full and window layers, PLAN_NONE until needed */
-    uint32_t selection;            /* the last choice of a sparse index */
-};
-
 static bool hf(const struct build *b) { return catalogue_world(b->binder->catalogue) == CATALOGUE_HF; }
 
 /* ---- rope ---- */
@@ -84,21 +72,23 @@ static enum status emit_scale(struct build *b, uint32_t buffer, double factor, s
     return plan_add_step(b->plan, &step, err);
 }
 
+float build_embedding_scale(const struct binder *binder) {
+    return (float)(binder->arch->scale_embedding_by_sqrt_hidden ? sqrt(params_f64(binder->params, PARAM_HIDDEN, 0))
+                                                                : params_f64(binder->params, PARAM_EMBEDDING_SCALE, 0));
+}
+
 static enum status emit_embedding(struct build *b, struct error *err) {
     struct plan_step step = plan_step_of(OP_EMBED, -1);
     struct bind_matrix_request request = {.role = ROLE_EMBEDDING, .rows = b->vocab, .cols = b->hidden, .fused = ROLE_COUNT};
     TRY(bind_matrix(b->binder, &request, &b->embedding_weight, err));
     TRY(plan_add_buffer(b->plan, "x", b->hidden, &b->residual, err));
-    double scale =
-        b->binder->arch->scale_embedding_by_sqrt_hidden ? sqrt(b->hidden) : params_f64(b->binder->params, PARAM_EMBEDDING_SCALE, 0);
-    step.op.embed.scale = (float)scale;
+    step.op.embed.scale = build_embedding_scale(b->binder);
     step.weight[0] = b->embedding_weight;
     step.out[0] = b->residual;
     return plan_add_step(b->plan, &step, err);
 }
 
-static enum status emit_named_norm(struct build *b, const struct layer_context *c, enum role role, uint32_t in, uint32_t *out,
-                                   struct error *err) {
+enum status build_norm(struct build *b, const struct layer_context *c, enum role role, uint32_t in, uint32_t *out, struct error *err) {
     uint32_t weight, bias;
     struct bind_vector_request request = {
         .role = role, .suffix = ".weight", .layer = c->layer, .size = b->hidden, .add_one = bind_norm_adds_one(b->binder)};
@@ -110,7 +100,7 @@ static enum status emit_named_norm(struct build *b, const struct layer_context *
     return block_norm(c, in, *out, weight, bias, 1, b->hidden, err);
 }
 
-static enum status emit_add(struct build *b, const struct layer_context *c, uint32_t result, struct error *err) {
+enum status build_add(struct build *b, const struct layer_context *c, uint32_t result, struct error *err) {
     TRY(emit_scale(b, result, params_f64(b->binder->params, PARAM_RESIDUAL_SCALE, 0), err));
     struct plan_step add = plan_step_of(OP_ADD, (int32_t)c->layer);
     add.in[0] = result;
@@ -118,32 +108,29 @@ static enum status emit_add(struct build *b, const struct layer_context *c, uint
     return plan_add_step(b->plan, &add, err);
 }
 
-typedef enum status block_function(const struct layer_context *, uint32_t, uint32_t *, struct error *);
-
-/* x += [norm] f([norm] x) */
-static enum status emit_sublayer(struct build *b, const struct layer_context *c, enum role before, enum role after,
-                                 block_function *block, struct error *err) {
+enum status build_sublayer(struct build *b, const struct layer_context *c, enum role before, enum role after, block_function *block,
+                           struct error *err) {
     uint32_t normed = PLAN_NONE, result;
     enum norm_place place = b->binder->arch->norm_place;
     if (place == NORM_AFTER)
         normed = b->residual;
     else
-        TRY(emit_named_norm(b, c, before, b->residual, &normed, err));
+        TRY(build_norm(b, c, before, b->residual, &normed, err));
     TRY(block(c, normed, &result, err));
     if (place != NORM_BEFORE)
-        TRY(emit_named_norm(b, c, after, result, &result, err));
-    return emit_add(b, c, result, err);
+        TRY(build_norm(b, c, after, result, &result, err));
+    return build_add(b, c, result, err);
 }
 
 /* x += attention(norm(x)) + feed_forward(norm(x)) */
 static enum status emit_parallel(struct build *b, const struct layer_context *c, block_function *mixer, block_function *ffn,
                                  struct error *err) {
     uint32_t normed = PLAN_NONE, mixed, result;
-    TRY(emit_named_norm(b, c, ROLE_ATTENTION_NORM, b->residual, &normed, err));
+    TRY(build_norm(b, c, ROLE_ATTENTION_NORM, b->residual, &normed, err));
     TRY(mixer(c, normed, &mixed, err));
     TRY(ffn(c, normed, &result, err));
-    TRY(emit_add(b, c, mixed, err));
-    return emit_add(b, c, result, err);
+    TRY(build_add(b, c, mixed, err));
+    return build_add(b, c, result, err);
 }
 
 /* The layer's piece of the per-layer embedding, and its scale. */
@@ -152,8 +139,8 @@ static enum status emit_layer_end(struct build *b, const struct layer_context *c
     if (b->layer_inputs != PLAN_NONE) {
         uint32_t result;
         TRY(block_layer_input(c, b->layer_inputs, &result, err));
-        TRY(emit_named_norm(b, c, ROLE_LAYER_INPUT_POST_NORM, result, &result, err));
-        TRY(emit_add(b, c, result, err));
+        TRY(build_norm(b, c, ROLE_LAYER_INPUT_POST_NORM, result, &result, err));
+        TRY(build_add(b, c, result, err));
     }
     const struct bind_vector_request scale = {
         .role = ROLE_LAYER_SCALE, .suffix = ".weight", .layer = c->layer, .size = 1, .optional = true};
@@ -161,13 +148,13 @@ static enum status emit_layer_end(struct build *b, const struct layer_context *c
     return constant == PLAN_NONE ? STATUS_OK : emit_scale(b, b->residual, (double)plan_constant_data(b->plan, constant)[0], err);
 }
 
-static block_function *ffn_of(const struct build *b, uint32_t layer) {
+block_function *build_ffn_of(const struct build *b, uint32_t layer) {
     if (!layer_has_experts(b->binder, layer))
         return block_ffn;
     return b->binder->arch->experts_beside_ffn ? block_ffn_and_experts : block_experts;
 }
 
-static block_function *mixer_of(const struct build *b, uint32_t layer) {
+block_function *build_mixer_of(const struct build *b, uint32_t layer) {
     switch (layer_mixer(b->binder, layer)) {
     case MIXER_LINEAR_ATTENTION:
         return block_linear_attention;
@@ -180,72 +167,82 @@ static block_function *mixer_of(const struct build *b, uint32_t layer) {
     case MIXER_SHORT_CONV:
         return block_short_conv;
     case MIXER_NONE:
-        return ffn_of(b, layer);
+        return build_ffn_of(b, layer);
     case MIXER_ATTENTION:
     default:
         return params_has(b->binder->params, PARAM_KV_LATENT) ? block_latent_attention : block_attention;
     }
 }
 
-static enum status emit_layer(struct build *b, uint32_t layer, struct error *err) {
+enum status build_context(struct build *b, uint32_t layer, struct layer_context *context, struct error *err) {
     const struct params *params = b->binder->params;
     bool window = layer_has_window(b->binder, layer), rotates = layer_rotates(b->binder, layer);
-    uint32_t states = b->plan->state_count, shared = params_u32(params, PARAM_SHARED_KV_LAYERS, 0);
-    bool shares = shared > 0 && shared < params->layers && layer >= params->layers - shared;
+    uint32_t shared = params_u32(params, PARAM_SHARED_KV_LAYERS, 0);
+    bool shares = b->all_share || (shared > 0 && shared < params->layers && layer >= params->layers - shared);
     if (rotates)
         TRY(rope_table_for(b, layer, window, err));
-    struct layer_context context = {.binder = b->binder,
-                                    .layer = layer,
-                                    .window = window,
-                                    .hidden = b->hidden,
-                                    .rope_table = rotates ? b->tables[window] : PLAN_NONE,
-                                    .rope_half = b->halves[window],
-                                    .residual = b->residual,
-                                    .kv_state = shares ? b->kv_states[window] : PLAN_NONE,
-                                    .selection = &b->selection};
-    if (shares && context.kv_state == PLAN_NONE)
+    *context = (struct layer_context){.binder = b->binder,
+                                      .layer = layer,
+                                      .window = window,
+                                      .hidden = b->hidden,
+                                      .rope_table = rotates ? b->tables[window] : PLAN_NONE,
+                                      .rope_half = b->halves[window],
+                                      .residual = b->residual,
+                                      .kv_state = shares ? b->kv_states[window] : PLAN_NONE,
+                                      .selection = &b->selection};
+    if (shares && context->kv_state == PLAN_NONE)
         return error_set(err, STATUS_CORRUPT, "%s: layer %u reads the keys of an earlier %s layer, but there is none",
                          catalogue_path(b->binder->catalogue), layer, window ? "window" : "full");
+    return STATUS_OK;
+}
+
+enum status build_layer(struct build *b, uint32_t layer, struct error *err) {
+    struct layer_context context;
+    uint32_t states = b->plan->state_count;
+    TRY(build_context(b, layer, &context, err));
+    bool window = context.window;
     if (b->binder->arch->one_sublayer) {
-        TRY(emit_sublayer(b, &context, ROLE_ATTENTION_NORM, ROLE_ATTENTION_POST_NORM, mixer_of(b, layer), err));
+        TRY(build_sublayer(b, &context, ROLE_ATTENTION_NORM, ROLE_ATTENTION_POST_NORM, build_mixer_of(b, layer), err));
     } else if (b->binder->arch->parallel_blocks) {
-        TRY(emit_parallel(b, &context, mixer_of(b, layer), ffn_of(b, layer), err));
+        TRY(emit_parallel(b, &context, build_mixer_of(b, layer), build_ffn_of(b, layer), err));
     } else {
-        TRY(emit_sublayer(b, &context, ROLE_ATTENTION_NORM, ROLE_ATTENTION_POST_NORM, mixer_of(b, layer), err));
-        TRY(emit_sublayer(b, &context, ROLE_FFN_NORM, ROLE_FFN_POST_NORM, ffn_of(b, layer), err));
+        TRY(build_sublayer(b, &context, ROLE_ATTENTION_NORM, ROLE_ATTENTION_POST_NORM, build_mixer_of(b, layer), err));
+        TRY(build_sublayer(b, &context, ROLE_FFN_NORM, ROLE_FFN_POST_NORM, build_ffn_of(b, layer), err));
     }
     if (b->plan->state_count > states && b->plan->states[states].kind == STATE_KV)
         b->kv_states[window] = states;
     return emit_layer_end(b, &context, err);
 }
 
-static enum status emit_head(struct build *b, struct error *err) {
-    struct plan *plan = b->plan;
-    struct layer_context context = {.binder = b->binder, .hidden = b->hidden};
-    uint32_t selected, normed = PLAN_NONE;
-    struct plan_step select = plan_step_of(OP_SELECT_ROWS, -1), product = plan_step_of(OP_MATMUL, -1);
-    TRY(plan_add_buffer(plan, "selected", b->hidden, &selected, err));
-    select.in[0] = b->residual;
-    select.out[0] = selected;
-    TRY(plan_add_step(plan, &select, err));
-    TRY(emit_named_norm(b, &context, ROLE_FINAL_NORM, selected, &normed, err));
-    plan->steps[plan->step_count - 1].layer = -1;
-    /* tie_word_embeddings true: the table is the head even when a head is in the files too; false: there must be one; silent: if there is
-     * one */
-    bool tied = hf(b) && params_u32(b->binder->params, PARAM_TIED, 0) != 0;
-    struct bind_matrix_request request = {.role = ROLE_HEAD,
-                                          .rows = b->vocab,
-                                          .cols = b->hidden,
-                                          .fused = ROLE_COUNT,
-                                          .optional = !hf(b) || !params_has(b->binder->params, PARAM_TIED)};
-    if (!tied) {
-        TRY(bind_matrix(b->binder, &request, &product.weight[0], err));
-        TRY(bind_bias(b->binder, &request, &product.constant[0], err));
+/* What a drafter reads of this plan, and the rows whose logits are wanted, normalised: *normed. */
+static enum status emit_final_norm(struct build *b, const struct feature_request *features, uint32_t *normed, struct error *err) {
+    const struct layer_context context = {.binder = b->binder, .hidden = b->hidden};
+    bool all_rows = features && features->layer_count == 0;
+    uint32_t selected;
+    *normed = PLAN_NONE;
+    if (!all_rows) {
+        TRY(build_select(b, b->residual, &selected, err));
+        TRY(build_norm(b, &context, ROLE_FINAL_NORM, selected, normed, err));
+    } else {
+        TRY(build_norm(b, &context, ROLE_FINAL_NORM, b->residual, normed, err));
+        b->plan->features = *normed;
+        b->plan->features_width = b->hidden;
     }
-    if (product.weight[0] == PLAN_NONE)
-        product.weight[0] = b->embedding_weight;
-    else if (b->embedding_weight != PLAN_NONE)
-        plan->weights[b->embedding_weight].rows_only = true;
+    b->plan->steps[b->plan->step_count - 1].layer = -1;
+    return all_rows ? build_select(b, *normed, normed, err) : STATUS_OK;
+}
+
+enum status build_select(struct build *b, uint32_t from, uint32_t *selected, struct error *err) {
+    struct plan_step select = plan_step_of(OP_SELECT_ROWS, -1);
+    select.in[0] = from;
+    TRY(plan_add_buffer(b->plan, "selected", b->plan->buffers[from].width, selected, err));
+    select.out[0] = *selected;
+    return plan_add_step(b->plan, &select, err);
+}
+
+enum status build_logits(struct build *b, const struct plan_step *head, uint32_t normed, struct error *err) {
+    struct plan *plan = b->plan;
+    struct plan_step product = *head;
     TRY(plan_add_buffer(plan, "logits", b->vocab, &plan->logits, err));
     product.op.matmul.outputs = 1;
     product.in[0] = normed;
@@ -262,6 +259,59 @@ static enum status emit_head(struct build *b, struct error *err) {
     return plan_add_step(plan, &softcap, err);
 }
 
+static enum status emit_head(struct build *b, const struct feature_request *features, struct error *err) {
+    struct plan *plan = b->plan;
+    uint32_t normed;
+    struct plan_step product = plan_step_of(OP_MATMUL, -1);
+    TRY(emit_final_norm(b, features, &normed, err));
+    /* tie_word_embeddings true: the table is the head even when a head is in the files too; false: there must be one; silent: if there is
+     * one */
+    bool tied = build_is_tied(b->binder);
+    struct bind_matrix_request request = {.role = ROLE_HEAD,
+                                          .rows = b->vocab,
+                                          .cols = b->hidden,
+                                          .fused = ROLE_COUNT,
+                                          .optional = !hf(b) || !params_has(b->binder->params, PARAM_TIED)};
+    if (!tied) {
+        TRY(bind_matrix(b->binder, &request, &product.weight[0], err));
+        TRY(bind_bias(b->binder, &request, &product.constant[0], err));
+    }
+    if (product.weight[0] == PLAN_NONE)
+        product.weight[0] = b->embedding_weight;
+    else if (b->embedding_weight != PLAN_NONE)
+        plan->weights[b->embedding_weight].rows_only = true;
+    return build_logits(b, &product, normed, err);
+}
+
+bool build_is_tied(const struct binder *binder) {
+    return catalogue_world(binder->catalogue) == CATALOGUE_HF && params_u32(binder->params, PARAM_TIED, 0) != 0;
+}
+
+/* A copy of x as it is before a layer that a drafter reads. */
+static enum status emit_taps(struct build *b, const struct feature_request *features, uint32_t layer, struct error *err) {
+    for (uint32_t i = 0; features && i < features->layer_count; i++) {
+        if (features->layers[i] != layer)
+            continue;
+        if (b->plan->features_width == 0) {
+            b->plan->features_width = features->layer_count * b->hidden;
+            TRY(plan_add_buffer(b->plan, "features", b->plan->features_width, &b->plan->features, err));
+        }
+        TRY(build_copy(b, b->residual, b->plan->features, i * b->hidden, err));
+    }
+    return STATUS_OK;
+}
+
+enum status build_copy(struct build *b, uint32_t from, uint32_t to, uint32_t offset, struct error *err) {
+    struct plan_step step = plan_step_of(OP_COPY_HEADS, -1);
+    step.op.copy_heads.heads = 1;
+    step.op.copy_heads.size = step.op.copy_heads.in_stride = b->plan->buffers[from].width;
+    step.op.copy_heads.out_stride = b->plan->buffers[to].width;
+    step.op.copy_heads.out_offset = offset;
+    step.in[0] = from;
+    step.out[0] = to;
+    return plan_add_step(b->plan, &step, err);
+}
+
 /* The table's own shape decides: metadata may be missing, or smaller than a padded table. */
 static enum status find_vocab(struct build *b, struct error *err) {
     const struct tensor_entry *table = role_find(&b->binder->names, ROLE_EMBEDDING, 0, -1, ".weight");
@@ -272,28 +322,37 @@ static enum status find_vocab(struct build *b, struct error *err) {
     return STATUS_OK;
 }
 
-enum status plan_build(struct binder *binder, struct error *err) {
-    struct build b = {
+void build_init(struct build *b, struct binder *binder) {
+    *b = (struct build){
         .binder = binder,
         .plan = binder->plan,
+        .residual = PLAN_NONE,
+        .embedding_weight = PLAN_NONE,
         .tables = {PLAN_NONE, PLAN_NONE},
         .kv_states = {PLAN_NONE, PLAN_NONE},
         .layer_inputs = PLAN_NONE,
         .selection = PLAN_NONE,
         .hidden = params_u32(binder->params, PARAM_HIDDEN, 0),
     };
+}
+
+enum status plan_build(struct binder *binder, const struct feature_request *features, struct error *err) {
+    struct build b;
+    build_init(&b, binder);
     TRY(find_vocab(&b, err));
     TRY(emit_embedding(&b, err));
     if (params_u32(binder->params, PARAM_LAYER_INPUT, 0) > 0) {
         const struct layer_context context = {.binder = binder, .hidden = b.hidden};
         TRY(block_layer_inputs(&context, b.vocab, b.residual, &b.layer_inputs, err));
     }
-    for (uint32_t layer = 0; layer < binder->params->layers; layer++)
-        TRY(emit_layer(&b, layer, err));
-    TRY(emit_head(&b, err));
+    for (uint32_t layer = 0; layer < binder->params->layers; layer++) {
+        TRY(emit_taps(&b, features, layer, err));
+        TRY(build_layer(&b, layer, err));
+    }
+    TRY(emit_head(&b, features, err));
     TRY(bind_finish(binder, err));
     binder->plan->layers = binder->params->layers;
     binder->plan->hidden = b.hidden;
-    binder->plan->vocab = b.vocab;
+    binder->plan->vocab = binder->plan->embedded = b.vocab;
     return plan_finish(binder->plan, err);
 }

@@ -47,8 +47,16 @@ static uint64_t place(const struct plan *plan, uint32_t index) {
     return offset;
 }
 
+/* Filled before the first step. */
+static void note_entry(struct plan *plan, const struct plan_entry *entry) {
+    if (entry->width > 0)
+        plan->buffers[entry->buffer].first_step = plan->buffers[entry->buffer].last_step = 0;
+}
+
 enum status plan_finish(struct plan *plan, struct error *err) {
     bool selected = false;
+    note_entry(plan, &plan->given);
+    note_entry(plan, &plan->own);
     for (uint32_t s = 0; s < plan->step_count; s++) {
         const struct plan_step *step = &plan->steps[s];
         for (int i = 0; i < OP_BUFFERS_MAX; i++)
@@ -60,6 +68,10 @@ enum status plan_finish(struct plan *plan, struct error *err) {
             if (step->out[i] != PLAN_NONE && plan->buffers[step->out[i]].first_step == s)
                 plan->buffers[step->out[i]].selected_rows = selected;
         }
+    }
+    if (plan->features_width > 0) {
+        CHECK(!plan->buffers[plan->features].selected_rows);
+        plan->buffers[plan->features].last_step = plan->step_count;
     }
     plan->row_floats = plan->selected_row_floats = 0;
     for (uint32_t i = 0; i < plan->buffer_count; i++) {

@@ -93,12 +93,14 @@ static const struct role_rule rules[ROLE_COUNT] = {
                           {"mlp.experts.*.down_proj", "mlp.switch_mlp.down_proj", "block_sparse_moe.experts.*.w2", "mlp.experts.down_proj",
                            "block_sparse_moe.switch_mlp.down_proj"},
                           true},
-    [ROLE_SHARED_GATE] =
-        {"ffn_gate_shexp", {"mlp.shared_experts.gate_proj", "mlp.shared_expert.gate_proj", "mlp.shared_mlp.gate_proj"}, true},
+    [ROLE_SHARED_GATE] = {"ffn_gate_shexp",
+                          {"mlp.shared_experts.gate_proj", "mlp.shared_expert.gate_proj", "mlp.shared_mlp.gate_proj"},
+                          true},
     [ROLE_SHARED_UP] = {"ffn_up_shexp", {"mlp.shared_experts.up_proj", "mlp.shared_expert.up_proj", "mlp.shared_mlp.up_proj"}, true},
     [ROLE_SHARED_GATE_UP] = {"ffn_gate_up_shexp", {"mlp.shared_experts.gate_up_proj", "mlp.shared_expert.gate_up_proj"}, true},
-    [ROLE_SHARED_DOWN] =
-        {"ffn_down_shexp", {"mlp.shared_experts.down_proj", "mlp.shared_expert.down_proj", "mlp.shared_mlp.down_proj"}, true},
+    [ROLE_SHARED_DOWN] = {"ffn_down_shexp",
+                          {"mlp.shared_experts.down_proj", "mlp.shared_expert.down_proj", "mlp.shared_mlp.down_proj"},
+                          true},
     [ROLE_SHARED_SCALE] = {"ffn_gate_inp_shexp", {"mlp.shared_expert_gate"}, true},
     [ROLE_ROUTER_INPUT_SCALE] = {"ffn_gate_inp.scale", {"router.scale"}, true},
     [ROLE_EXPERT_SCALE] = {"ffn_down_exps.scale", {"router.per_expert_scale"}, true},
@@ -115,6 +117,16 @@ static const struct role_rule rules[ROLE_COUNT] = {
     [ROLE_GATE_ALPHA_N] = {NULL, {"mlp.act_fn.alpha_n"}, true},
     [ROLE_GATE_BETA] = {NULL, {"mlp.act_fn.beta"}, true},
     [ROLE_GATE_EPSILON] = {NULL, {"mlp.act_fn.eps"}, true},
+    [ROLE_DRAFT_TOKEN_NORM] = {"nextn.enorm", {"enorm", "token_layernorm", "/mtp.pre_fc_norm_embedding"}, true},
+    [ROLE_DRAFT_HIDDEN_NORM] = {"nextn.hnorm", {"hnorm", "hidden_layernorm", "/mtp.pre_fc_norm_hidden", "hidden_norm"}, true},
+    [ROLE_DRAFT_PROJECTION] = {"nextn.eh_proj", {"eh_proj", "input_proj", "/mtp.fc", "/fc", "/input_proj", "/pre_projection"}, true},
+    [ROLE_DRAFT_EMBEDDING] = {"nextn.embed_tokens", {"embed_tokens"}, true},
+    [ROLE_DRAFT_HEAD] = {"nextn.shared_head_head", {"shared_head.head"}, true},
+    [ROLE_DRAFT_NORM] = {"nextn.shared_head_norm", {"shared_head.norm", "final_layernorm", "/mtp.norm"}, true},
+    [ROLE_DRAFT_OUT] = {NULL, {"/output_proj", "/post_projection"}, true},
+    [ROLE_DRAFT_TOKENS] = {NULL, {"/d2t"}, true},
+    [ROLE_DRAFT_CLUSTERS] = {NULL, {"/masked_embedding.centroids"}, true},
+    [ROLE_DRAFT_CLUSTER_TOKENS] = {NULL, {"/masked_embedding.token_ordering"}, true},
 };
 
 static const char *const prefixes[] = {"model.", "language_model.model.", "model.language_model.", "language_model.",
@@ -166,12 +178,16 @@ static bool full_name(const struct role_names *names, enum role role, const char
         return false;
     bool gguf = catalogue_world(names->catalogue) == CATALOGUE_GGUF;
     int length;
-    if (!rules[role].per_layer)
+    if (local[0] == '/')
+        length = snprintf(out, NAME_BYTES, "%s", local + 1);
+    else if (!rules[role].per_layer)
         length = snprintf(out, NAME_BYTES, "%s%s", gguf || role == ROLE_HEAD ? "" : names->prefix, local);
     else if (gguf)
         length = snprintf(out, NAME_BYTES, "blk.%u.%s", layer, local);
+    else if (names->one_layer)
+        length = snprintf(out, NAME_BYTES, "%s%s", names->layers, local);
     else
-        length = snprintf(out, NAME_BYTES, "%slayers.%u.%s", names->prefix, layer, local);
+        length = snprintf(out, NAME_BYTES, "%s%u.%s", names->layers, layer, local);
     return length >= 0 && length < NAME_BYTES;
 }
 
@@ -219,6 +235,7 @@ enum status role_names_init(struct role_names *names, const struct catalogue *ca
         return STATUS_OK;
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         (void)snprintf(names->prefix, sizeof names->prefix, "%s", prefixes[i]);
+        (void)snprintf(names->layers, sizeof names->layers, "%slayers.", prefixes[i]);
         if (role_find(names, ROLE_EMBEDDING, 0, -1, ".weight"))
             return STATUS_OK;
     }

@@ -3,7 +3,8 @@
  *
  * One table (role.c) holds the usual names; a family's row overrides single roles. GGUF names are "blk.<layer>.<name>.weight",
  * Hugging Face names "<prefix>layers.<layer>.<name>.weight", where the prefix (model., language_model.model., ...) is found by looking for
- * the embedding. A '*' in a name stands for the expert's index. Names without ".weight" are tried too.
+ * the embedding. A '*' in a name stands for the expert's index; a '/' in front for the top of the files: no prefix, no layer. Names
+ * without ".weight" are tried too.
  */
 #pragma once
 
@@ -40,9 +41,9 @@ enum role {
     ROLE_Q_B,
     ROLE_KV_A, /* the latent that keys and values are made of, and the rotated part of the key, */
     ROLE_KV_A_NORM,
-    ROLE_KV_B, /* keys and values of all heads from the latent, or its two halves: */
-    ROLE_K_B,  /* [heads][latent][key], transposed */
-    ROLE_V_B,  /* [heads][value][latent] */
+    ROLE_KV_B,    /* keys and values of all heads from the latent, or its two halves: */
+    ROLE_K_B,     /* [heads][latent][key], transposed */
+    ROLE_V_B,     /* [heads][value][latent] */
     ROLE_INDEX_Q, /* sparse index */
     ROLE_INDEX_K,
     ROLE_INDEX_K_NORM,
@@ -58,7 +59,7 @@ enum role {
     ROLE_DELTA_Z,   /* output gate, */
     ROLE_DELTA_B,   /* how much is stored, how fast it fades, */
     ROLE_DELTA_A,
-    ROLE_DELTA_BA,  /* both, key head by key head */
+    ROLE_DELTA_BA,     /* both, key head by key head */
     ROLE_DELTA_CONV_Q, /* delta attention: a convolution for each of q, k and v, */
     ROLE_DELTA_CONV_K,
     ROLE_DELTA_CONV_V,
@@ -88,7 +89,7 @@ enum role {
     ROLE_SHARED_SCALE,       /* [1][hidden]: sigmoid of its product scales the shared expert */
     ROLE_ROUTER_INPUT_SCALE, /* weight of a norm for the router's input */
     ROLE_EXPERT_SCALE,       /* [experts]: multiplies the router's weights */
-    ROLE_EXPERT_LATENT_IN, /* experts that work on a narrower vector: to it and back */
+    ROLE_EXPERT_LATENT_IN,   /* experts that work on a narrower vector: to it and back */
     ROLE_EXPERT_LATENT_OUT,
     ROLE_EXPERT_NORM,        /* norm before the experts that run beside a dense feed-forward, */
     ROLE_FFN_BRANCH_NORM,    /* after that feed-forward, */
@@ -96,11 +97,22 @@ enum role {
     ROLE_LAYER_INPUT_GATE,
     ROLE_LAYER_INPUT_OUT,
     ROLE_LAYER_INPUT_POST_NORM,
-    ROLE_LAYER_SCALE, /* [1]: multiplies x at the end of the layer */
+    ROLE_LAYER_SCALE,  /* [1]: multiplies x at the end of the layer */
     ROLE_GATE_ALPHA_P, /* parameters of the activation (xielu) */
     ROLE_GATE_ALPHA_N,
     ROLE_GATE_BETA,
     ROLE_GATE_EPSILON,
+    /* drafters (plan_draft.h) */
+    ROLE_DRAFT_TOKEN_NORM, /* what the projection reads: the token's embedding and the target's features, each normalised or not, */
+    ROLE_DRAFT_HIDDEN_NORM,
+    ROLE_DRAFT_PROJECTION,
+    ROLE_DRAFT_EMBEDDING, /* tables of its own, where it does not use the target's, */
+    ROLE_DRAFT_HEAD,
+    ROLE_DRAFT_NORM,
+    ROLE_DRAFT_OUT,            /* what makes features for its own next row, */
+    ROLE_DRAFT_TOKENS,         /* [vocab]: id of the target less the own one, */
+    ROLE_DRAFT_CLUSTERS,       /* and a head that looks at the likeliest clusters of tokens only: [clusters][hidden], */
+    ROLE_DRAFT_CLUSTER_TOKENS, /* [vocab] ids, cluster by cluster */
     ROLE_COUNT,
 };
 
@@ -123,6 +135,8 @@ struct role_names {
     const struct catalogue *catalogue;
     const struct role_override *overrides; /* or NULL */
     char prefix[64];                       /* Hugging Face: "model." */
+    char layers[80]; /* what stands before a layer's number: "model.layers."; with one_layer in its place: "midlayer." */
+    bool one_layer;
 };
 
 /* Finds the prefix. STATUS_NOT_FOUND: no embedding table, with the names that were tried. */

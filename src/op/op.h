@@ -21,36 +21,38 @@
 #include "dtype/matrix.h"
 
 enum op_kind {
-    OP_EMBED,      /* in: -  out: x            weight 0: table. Rows of the table times `scale` */
-    OP_NORM,       /* in: x  out: y            constant 0: weight or none, 1: bias or none. In place: a longer row's start */
-    OP_MATMUL,     /* in: x  out: y0 y1 y2..   weight i -> out i, constant i: bias or none */
-    OP_UNPERMUTE,  /* out: x                   per head, elements stored as pairs (0, h/2), (1, h/2 + 1).. (GGUF llama) go back in order */
-    OP_ROPE_TABLE, /* in: -  out: t            t = [cos half][sin half] of the row's position */
-    OP_ROPE,       /* in: t  out: x (in place) */
-    OP_KV_WRITE,   /* in: k v                  rounds to the cache type and stores at the row's position; v may be missing */
-    OP_ATTENTION,  /* in: q s  out: y          reads the cache of `state`; s: chosen positions or none; constant 0: sinks or none */
-    OP_INDEX,      /* in: q w  out: s          the best positions by sum over heads of w max(q.k, 0): s = [count][positions], u32 bits,
-                    * increasing; count 0: all */
+    OP_EMBED,       /* in: -  out: x            weight 0: table. Rows of the table times `scale` */
+    OP_NORM,        /* in: x  out: y            constant 0: weight or none, 1: bias or none. In place: a longer row's start */
+    OP_MATMUL,      /* in: x  out: y0 y1 y2..   weight i -> out i, constant i: bias or none */
+    OP_UNPERMUTE,   /* out: x                   per head, elements stored as pairs (0, h/2), (1, h/2 + 1).. (GGUF llama) go back in order */
+    OP_ROPE_TABLE,  /* in: -  out: t            t = [cos half][sin half] of the row's position */
+    OP_ROPE,        /* in: t  out: x (in place) */
+    OP_KV_WRITE,    /* in: k v                  rounds to the cache type and stores at the row's position; v may be missing */
+    OP_ATTENTION,   /* in: q s  out: y          reads the cache of `state`; s: chosen positions or none; constant 0: sinks or none */
+    OP_INDEX,       /* in: q w  out: s          the best positions by sum over heads of w max(q.k, 0): s = [count][positions], u32 bits,
+                     * increasing; count 0: all */
     OP_HEAD_MATMUL, /* in: x  out: y           weight 0: a matrix for each head, times the head's own piece of x */
-    OP_COPY_HEADS, /* in: x  out: y            a piece of each head's x goes into the head's y */
-    OP_GATE,       /* in: g u out: y           y = act(g) * u; u may be missing */
-    OP_ADD,        /* in: x  out: y            y += x */
-    OP_SCALE,      /* out: x                   x *= factor */
-    OP_ADD_GATED,     /* in: x g  out: y          y = fma(x, sigmoid(g0), y), one g for a row (gate of a shared expert) */
-    OP_TAKE_WEIGHT,   /* in: x r  out: y q        y = x times the row's first routing weight; q = routing with weight 1; top_k 1 */
+    OP_COPY_HEADS,  /* in: x  out: y            a piece of each head's x goes into the head's y */
+    OP_GATE,        /* in: g u out: y           y = act(g) * u; u may be missing */
+    OP_ADD,         /* in: x  out: y            y += x */
+    OP_SCALE,       /* out: x                   x *= factor */
+    OP_ADD_GATED,   /* in: x g  out: y          y = fma(x, sigmoid(g0), y), one g for a row (gate of a shared expert) */
+    OP_TAKE_WEIGHT, /* in: x r  out: y q        y = x times the row's first routing weight; q = routing with weight 1; top_k 1 */
     OP_SCALE_BY_POSITION, /* out: x               x *= 1 + slope ln(1 + floor((position + offset) / period)) */
-    OP_SCALE_VECTOR, /* out: x                  x *= constant 0, element by element */
-    OP_SOFTCAP,      /* out: x                   x = cap tanh(x / cap) */
-    OP_ROUTER,       /* in: l  out: r            r = [top_k ids as u32 bits][top_k weights]; constants: bias, scale per expert, or none */
-    OP_EXPERTS,      /* in: x r out: y           weights gate, up, down (work list), constants their biases [experts][rows]; y is set */
-    OP_MULTIPLY,     /* in: x  out: y            y *= x */
-    OP_SHORT_CONV,   /* in: x  out: y            each channel over the row and the positions before it; constant 0: [kernel][channels],
-                        oldest first, 1: bias or none; `state` keeps the last kernel - 1 inputs */
-    OP_DECAY,        /* in: a  out: y            y = exp(rate softplus(a + bias)); constant 0: rate of each head, 1: bias */
-    OP_DELTA_RULE,   /* in: x b a  out: y        x holds q, k, v of all heads; constant 0: decay rate of each head, 1: what is added to a,
-                        2: how much of v is added to y, or none. Without b nothing is corrected (state space): what is stored is
-                        v times the step */
-    OP_SELECT_ROWS,  /* in: x  out: y            keeps the rows that want logits; later ops run on those only */
+    OP_SCALE_VECTOR,      /* out: x                  x *= constant 0, element by element */
+    OP_SOFTCAP,           /* out: x                   x = cap tanh(x / cap) */
+    OP_ROUTER,        /* in: l  out: r            r = [top_k ids as u32 bits][top_k weights]; constants: bias, scale per expert, or none */
+    OP_EXPERTS,       /* in: x r out: y           weights gate, up, down (work list), constants their biases [experts][rows]; y is set */
+    OP_MULTIPLY,      /* in: x  out: y            y *= x */
+    OP_SHORT_CONV,    /* in: x  out: y            each channel over the row and the positions before it; constant 0: [kernel][channels],
+                         oldest first, 1: bias or none; `state` keeps the last kernel - 1 inputs */
+    OP_DECAY,         /* in: a  out: y            y = exp(rate softplus(a + bias)); constant 0: rate of each head, 1: bias */
+    OP_DELTA_RULE,    /* in: x b a  out: y        x holds q, k, v of all heads; constant 0: decay rate of each head, 1: what is added to a,
+                         2: how much of v is added to y, or none. Without b nothing is corrected (state space): what is stored is
+                         v times the step */
+    OP_KEEP_CLUSTERS, /* in: s  out: x           x holds a value for each token, s one for each cluster of tokens: x stays for the tokens
+                        of the best clusters, the others get the smallest of those less 1; constant 0: the tokens, cluster by cluster */
+    OP_SELECT_ROWS,   /* in: x  out: y            keeps the rows that want logits; later ops run on those only */
     OP_KIND_COUNT,
 };
 
@@ -83,6 +85,7 @@ struct op {
         struct {
             uint32_t rope; /* index of the plan's rope specification */
             uint32_t half;
+            uint32_t offset; /* added to the row's position */
         } rope_table;
         struct {
             uint32_t heads, head_dim, half;
@@ -103,8 +106,8 @@ struct op {
             uint32_t state, heads, head_dim, top_k;
         } index;
         struct {
-            uint32_t heads, in_size, out_size;  /* of one head's product */
-            uint32_t in_stride, out_stride;     /* from one head's piece to the next */
+            uint32_t heads, in_size, out_size; /* of one head's product */
+            uint32_t in_stride, out_stride;    /* from one head's piece to the next */
             bool transposed; /* the weight is [heads * in_size][out_size], decoded to f32; else [heads * out_size][in_size] */
         } head_matmul;
         struct {
@@ -126,6 +129,9 @@ struct op {
             float cap;
         } softcap;
         struct {
+            uint32_t clusters, kept; /* all of one size */
+        } keep_clusters;
+        struct {
             uint32_t state, kernel, channels;
             /* x is `groups` groups, group_stride apart, each beginning with parts[0] + parts[1] + parts[2] channels; y, the constants and
              * the state hold part 0 of all groups, then part 1, then part 2 */
@@ -139,9 +145,9 @@ struct op {
             bool tiled;                            /* head h reads key head h % key_heads; else h / (heads / key_heads) */
             /* b and a of head h lie at offset + h / gate_group * gate_stride + h % gate_group */
             uint32_t gate_group, gate_stride, b_offset, a_offset;
-            bool channel_decay;       /* a is the decay itself, [heads][key_dim]; constants 0 and 1 are not used */
-            float least, most;        /* bounds of the step softplus(a + bias) */
-            float scale;              /* multiplies what the state gives */
+            bool channel_decay; /* a is the decay itself, [heads][key_dim]; constants 0 and 1 are not used */
+            float least, most;  /* bounds of the step softplus(a + bias) */
+            float scale;        /* multiplies what the state gives */
         } delta_rule;
         struct {
             uint32_t heads, size;
@@ -210,12 +216,12 @@ struct op_call {
     size_t in_width[OP_BUFFERS_MAX], out_width[OP_BUFFERS_MAX]; /* elements from one row to the next */
     struct weight_view weight[OP_WEIGHTS_MAX];
     const float *constant[OP_WEIGHTS_MAX];
-    const double *inverse_frequencies; /* ROPE_TABLE: [half] */
-    float rope_magnitude;              /* ROPE_TABLE: multiplies cos and sin */
-    const struct kv_view *kv;          /* KV_WRITE, ATTENTION, INDEX: by sequence */
+    const double *inverse_frequencies;      /* ROPE_TABLE: [half] */
+    float rope_magnitude;                   /* ROPE_TABLE: multiplies cos and sin */
+    const struct kv_view *kv;               /* KV_WRITE, ATTENTION, INDEX: by sequence */
     const struct recurrent_view *recurrent; /* SHORT_CONV, DELTA_RULE: by sequence. A sequence's rows stand side by side */
-    const uint32_t *selected;          /* SELECT_ROWS: [rows] row numbers of the input. EMBED: [rows] rows of the table */
-    bool same_input;                   /* MATMUL, HEAD_MATMUL: in[0] holds what it held in the call before this one */
+    const uint32_t *selected;               /* SELECT_ROWS: [rows] row numbers of the input. EMBED: [rows] rows of the table */
+    bool same_input;                        /* MATMUL, HEAD_MATMUL: in[0] holds what it held in the call before this one */
     /* EXPERTS: done in parts, each call brings the experts that are in memory */
     const struct expert_work *work;
     size_t work_count;

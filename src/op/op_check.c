@@ -162,6 +162,11 @@ void op_check(const struct op *op, const struct op_call *call) {
     case OP_MULTIPLY:
         CHECK(call->in[0] && call->out[0] && call->in_width[0] == call->out_width[0]);
         break;
+    case OP_KEEP_CLUSTERS:
+        CHECK(call->in[0] && call->out[0] && call->constant[0] && call->in_width[0] == op->keep_clusters.clusters);
+        CHECK(op->keep_clusters.kept > 0 && op->keep_clusters.kept <= op->keep_clusters.clusters);
+        CHECK(call->out_width[0] % op->keep_clusters.clusters == 0);
+        break;
     case OP_ROUTER:
         CHECK(call->in_width[0] == op->router.experts && call->out_width[0] >= 2 * (size_t)op->router.top_k);
         CHECK(op->router.top_k <= op->router.experts);

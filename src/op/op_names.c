@@ -31,6 +31,7 @@ const char *op_kind_name(enum op_kind kind) {
         [OP_SHORT_CONV] = "short_conv",
         [OP_DECAY] = "decay",
         [OP_DELTA_RULE] = "delta_rule",
+        [OP_KEEP_CLUSTERS] = "keep_clusters",
         [OP_SELECT_ROWS] = "select_rows",
     };
     CHECK(kind < OP_KIND_COUNT && names[kind]);

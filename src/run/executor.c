@@ -9,16 +9,23 @@
 
 /* ---- sizes ---- */
 
-uint64_t executor_arena_bytes(const struct plan *plan, uint32_t max_rows, uint32_t max_logit_rows) {
-    uint64_t table_row_bytes = 0;
-    for (uint32_t w = 0; w < plan->weight_count; w++) {
+/* Bytes of the longest row of a table that tokens are looked up in. */
+static uint64_t table_row_bytes(const struct plan *plan) {
+    uint64_t most = 0;
+    for (uint32_t s = 0; s < plan->step_count; s++) {
+        if (plan->steps[s].op.kind != OP_EMBED)
+            continue;
         uint64_t bytes = 0;
-        for (int s = 0; s < WEIGHT_SLICES && !plan->weights[w].experts; s++)
-            bytes += plan->weights[w].slices[s].row_bytes;
-        table_row_bytes = plan->weights[w].rows >= plan->vocab && bytes > table_row_bytes ? bytes : table_row_bytes;
+        for (int slice = 0; slice < WEIGHT_SLICES; slice++)
+            bytes += plan->weights[plan->steps[s].weight[0]].slices[slice].row_bytes;
+        most = bytes > most ? bytes : most;
     }
+    return most;
+}
+
+uint64_t executor_arena_bytes(const struct plan *plan, uint32_t max_rows, uint32_t max_logit_rows) {
     return (plan->row_floats * max_rows + plan->selected_row_floats * max_logit_rows) * sizeof(float) +
-           size_round_up(max_rows * size_round_up(table_row_bytes, 16), 64) + experts_scratch_bytes(plan, max_rows);
+           size_round_up(max_rows * size_round_up(table_row_bytes(plan), 16), 64) + experts_scratch_bytes(plan, max_rows);
 }
 
 static void limit_step(struct backend_limits *limits, const struct plan *plan, const struct plan_step *step) {
@@ -47,10 +54,15 @@ static void limit_step(struct backend_limits *limits, const struct plan *plan, c
     }
 }
 
-struct backend_limits executor_limits(const struct plan *plan, const struct kv_options *kv, uint32_t max_rows, bool exact) {
-    struct backend_limits limits = {.exact = exact, .rows = max_rows, .attention_tiles = kv_cache_tiles(plan, kv)};
-    for (uint32_t s = 0; s < plan->step_count; s++)
-        limit_step(&limits, plan, &plan->steps[s]);
+struct backend_limits executor_limits(const struct plan *const *plans, uint32_t plan_count, const struct kv_options *kv, uint32_t max_rows,
+                                      bool exact) {
+    struct backend_limits limits = {.exact = exact, .rows = max_rows};
+    for (uint32_t p = 0; p < plan_count; p++) {
+        uint32_t tiles = kv_cache_tiles(plans[p], kv);
+        limits.attention_tiles = tiles > limits.attention_tiles ? tiles : limits.attention_tiles;
+        for (uint32_t s = 0; s < plans[p]->step_count; s++)
+            limit_step(&limits, plans[p], &plans[p]->steps[s]);
+    }
     return limits;
 }
 
@@ -167,12 +179,19 @@ static void resolve_buffers(const struct executor *x, const struct plan_step *st
         call->constant[i] = plan_constant_data(plan, step->constant[i]);
 }
 
+/* The keys and values that attention reads: the plan's own, or the target's. */
+static const struct kv_view *attention_views(const struct executor *x, uint32_t index) {
+    const struct plan_state *state = &x->options.plan->states[index];
+    CHECK(!state->of_target || x->options.target_kv);
+    return state->of_target ? kv_cache_views(x->options.target_kv, state->target_state) : kv_cache_views(x->options.kv, index);
+}
+
 static void resolve_state(const struct executor *x, const struct plan_step *step, struct op_call *call) {
     const struct op *op = &step->op;
     if (op->kind == OP_KV_WRITE)
         call->kv = kv_cache_views(x->options.kv, op->kv_write.state);
     else if (op->kind == OP_ATTENTION)
-        call->kv = kv_cache_views(x->options.kv, op->attention.state);
+        call->kv = attention_views(x, op->attention.state);
     else if (op->kind == OP_INDEX)
         call->kv = kv_cache_views(x->options.kv, op->index.state);
     else if (op->kind == OP_SHORT_CONV)
@@ -222,9 +241,9 @@ static enum status take_rows(struct executor *x, const struct row *rows, uint32_
     x->row_count = count;
     x->selected_count = 0;
     for (uint32_t i = 0; i < count; i++) {
-        if (rows[i].token >= x->options.plan->vocab)
+        if (rows[i].token >= x->options.plan->embedded)
             return error_set(err, STATUS_INVALID, "token id %u is outside of the model's vocabulary of %u", rows[i].token,
-                             x->options.plan->vocab);
+                             x->options.plan->embedded);
         CHECK(rows[i].parent == ROW_NO_PARENT || (rows[i].parent >= 0 && (uint32_t)rows[i].parent < i));
         if (rows[i].parent != ROW_NO_PARENT &&
             (rows[rows[i].parent].sequence != rows[i].sequence || rows[rows[i].parent].position + 1 != rows[i].position))
@@ -239,13 +258,28 @@ static enum status take_rows(struct executor *x, const struct row *rows, uint32_
     return STATUS_OK;
 }
 
-enum status executor_run(struct executor *x, const struct row *rows, uint32_t count, struct error *err) {
+/* Where the given vectors go in; returns the first step. */
+static uint32_t take_given(struct executor *x, const struct executor_given *given) {
+    const struct plan *plan = x->options.plan;
+    if (!given) {
+        CHECK(plan->given.width == 0);
+        return 0;
+    }
+    const struct plan_entry *entry = given->own ? &plan->own : &plan->given;
+    CHECK(entry->width > 0);
+    /* the drafter's own features may lie in the same memory */
+    memmove(buffer_data(x, &plan->buffers[entry->buffer]), given->vectors, sizeof(float) * entry->width * x->row_count);
+    return entry->first_step;
+}
+
+enum status executor_run_given(struct executor *x, const struct row *rows, uint32_t count, const struct executor_given *given,
+                               struct error *err) {
     const struct plan *plan = x->options.plan;
     uint64_t start = clock_now_ns();
     TRY(take_rows(x, rows, count, err));
     recurrent_state_begin(x->options.recurrent, x->rows, count);
     enum status status = STATUS_OK;
-    for (uint32_t s = 0; s < plan->step_count && status == STATUS_OK; s++) {
+    for (uint32_t s = take_given(x, given); s < plan->step_count && status == STATUS_OK; s++) {
         if (executor_cancelled(x))
             status = executor_was_cancelled(err);
         else
@@ -266,6 +300,16 @@ enum status executor_run(struct executor *x, const struct row *rows, uint32_t co
     x->stats.rows += count;
     x->stats.total_ns += clock_now_ns() - start;
     return status;
+}
+
+enum status executor_run(struct executor *x, const struct row *rows, uint32_t count, struct error *err) {
+    return executor_run_given(x, rows, count, NULL, err);
+}
+
+const float *executor_features(const struct executor *x, uint32_t row) {
+    const struct plan *plan = x->options.plan;
+    CHECK(plan->features_width > 0 && row < x->row_count);
+    return buffer_data(x, &plan->buffers[plan->features]) + (uint64_t)row * plan->features_width;
 }
 
 enum status executor_rewind(struct executor *x, uint32_t sequence, uint32_t length, struct error *err) {

@@ -31,14 +31,16 @@ struct row {
 
 struct executor_options {
     const struct plan *plan;            /* borrowed */
+    uint32_t model;                     /* the plan's place among those of the records */
     const struct record_table *records; /* borrowed */
     struct weight_store *store;         /* borrowed, loaded */
     const uint8_t *lives;               /* enum weight_life per record, borrowed */
     struct backend *backend;            /* borrowed */
     const struct kv_cache *kv;          /* borrowed */
+    const struct kv_cache *target_kv;   /* a drafter: of its target, borrowed; else NULL */
     struct recurrent_state *recurrent;  /* borrowed; NULL where the plan has none */
     uint32_t max_rows, max_logit_rows;
-    uint32_t context; /* positions that a sequence may have: some rotations depend on it (model/rope.h) */
+    uint32_t context;          /* positions that a sequence may have: some rotations depend on it (model/rope.h) */
     const atomic_bool *cancel; /* or NULL */
 };
 
@@ -46,8 +48,9 @@ struct executor;
 
 /* Activation memory that create will take. */
 uint64_t executor_arena_bytes(const struct plan *plan, uint32_t max_rows, uint32_t max_logit_rows);
-/* Limits for the backend of this plan. */
-struct backend_limits executor_limits(const struct plan *plan, const struct kv_options *kv, uint32_t max_rows, bool exact);
+/* Limits for a backend that serves all these plans. */
+struct backend_limits executor_limits(const struct plan *const *plans, uint32_t plan_count, const struct kv_options *kv, uint32_t max_rows,
+                                      bool exact);
 
 /* *out is NULL on failure. Binds the weights that stay: the store must be loaded. */
 MUST_CHECK enum status executor_create(const struct executor_options *options, struct executor **out, struct error *err);
@@ -55,6 +58,15 @@ void executor_destroy(struct executor *executor);
 
 /* One pass. count in 1..max_rows, rows that want logits at most max_logit_rows. */
 MUST_CHECK enum status executor_run(struct executor *executor, const struct row *rows, uint32_t count, struct error *err);
+/* The same for a drafter's plan, whose rows come with vectors [count][width of the entry]: of the target, or of the drafter itself. */
+struct executor_given {
+    const float *vectors;
+    bool own;
+};
+MUST_CHECK enum status executor_run_given(struct executor *executor, const struct row *rows, uint32_t count,
+                                          const struct executor_given *given, struct error *err);
+/* What a drafter reads of a row of the last pass, [plan->features_width]; the next rows lie behind it. */
+const float *executor_features(const struct executor *executor, uint32_t row);
 /* A sequence's states go back to `length` tokens, or nothing happens: STATUS_UNSUPPORTED (run/recurrent_state.h). */
 MUST_CHECK enum status executor_rewind(struct executor *executor, uint32_t sequence, uint32_t length, struct error *err);
 /* Whether windowed layers write over positions that are further back than a pass has rows. */

@@ -98,7 +98,8 @@ static struct expert_work work_of(struct executor *x, const struct plan_step *st
     for (int w = 0; w < 3; w++)
         if (step->weight[w] != PLAN_NONE) {
             const struct plan_weight *weight = &plan->weights[step->weight[w]];
-            *matrices[w] = record_matrix(weight, &x->options.records->weights[step->weight[w]], lease->pieces, weight->rows);
+            *matrices[w] = record_matrix(weight, &record_table_weights(x->options.records, x->options.model)[step->weight[w]],
+                                         lease->pieces, weight->rows);
             if (weight->expert_scales)
                 matrices[w]->tensor_scale = weight->expert_scales[expert];
             if (step->constant[w] != PLAN_NONE)
@@ -108,7 +109,7 @@ static struct expert_work work_of(struct executor *x, const struct plan_step *st
 }
 
 static weight_id record_of(const struct executor *x, const struct plan_step *step, uint32_t expert) {
-    return x->options.records->weights[step->weight[2]].first_record + expert;
+    return record_table_weights(x->options.records, x->options.model)[step->weight[2]].first_record + expert;
 }
 
 /* ---- running ---- */

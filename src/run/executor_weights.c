@@ -23,7 +23,7 @@ enum status executor_bind_weights(struct executor *x, struct error *err) {
         return error_set(err, STATUS_NO_MEMORY, "no memory to bind %u weights", plan->weight_count);
     uint32_t used = 0;
     for (uint32_t w = 0; w < plan->weight_count; w++) {
-        const struct weight_records *records = &table->weights[w];
+        const struct weight_records *records = &record_table_weights(table, x->options.model)[w];
         if (plan->weights[w].experts || records->record_count == 0)
             continue;
         struct bound_weight *bound = &x->weights[w];
@@ -52,7 +52,7 @@ static enum status run_streamed(struct executor *x, const struct plan_step *step
                                 struct error *err) {
     const struct plan *plan = x->options.plan;
     const struct plan_weight *weight = &plan->weights[step->weight[output]];
-    const struct weight_records *records = &x->options.records->weights[step->weight[output]];
+    const struct weight_records *records = &record_table_weights(x->options.records, x->options.model)[step->weight[output]];
     const struct bound_weight *bound = &x->weights[step->weight[output]];
     struct op op = step->op;
     if (op.kind == OP_MATMUL)
@@ -116,9 +116,8 @@ static enum status read_table_rows(struct executor *x, uint32_t index, struct ma
         areas[s] = area;
         for (uint32_t r = 0; r < x->row_count; r++, area += row_bytes) {
             plan_slice_rows(weight, s, x->tokens[r], 1, &from, &rows);
-            x->table_pieces[count] = (struct weight_piece){.file = weight->slices[s].file,
-                                                           .size_bytes = row_bytes,
-                                                           .offset_bytes = weight->slices[s].offset_bytes + from * row_bytes};
+            x->table_pieces[count] = (struct weight_piece){
+                .file = weight->slices[s].file, .size_bytes = row_bytes, .offset_bytes = weight->slices[s].offset_bytes + from * row_bytes};
             x->table_targets[count++] = area;
         }
     }

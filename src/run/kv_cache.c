@@ -26,7 +26,7 @@ static uint32_t tiles_of(uint64_t positions) { return (uint32_t)((positions + KV
 static bool is_f32(const struct plan_state *state, const struct kv_options *options) { return options->exact || state->unrounded; }
 
 static struct layer_shape shape_of(const struct plan_state *state, const struct kv_options *options) {
-    if (state->kind != STATE_KV)
+    if (state->kind != STATE_KV || state->of_target)
         return (struct layer_shape){0};
     struct layer_shape shape = {.tiles = tiles_of(options->context), .values_in_keys = state->values_in_keys};
     if (state->window) {
@@ -97,7 +97,8 @@ enum status kv_cache_create(const struct plan *plan, const struct kv_options *op
     cache->states = plan->state_count;
     cache->sequences = options->sequences;
     cache->sequence_bytes = sequence_bytes(plan, options);
-    enum status status = memory_region_create(&cache->region, kv_cache_bytes(plan, options), MEMORY_KV, false, err);
+    uint64_t bytes = kv_cache_bytes(plan, options);
+    enum status status = bytes ? memory_region_create(&cache->region, bytes, MEMORY_KV, false, err) : STATUS_OK;
     if (status != STATUS_OK) {
         kv_cache_destroy(cache);
         return status;

@@ -9,7 +9,10 @@
 #define PART_BYTES (2u << 20) /* a disk is busy with a few of these; a small ring holds several */
 
 struct cut {
-    const struct plan *plan;
+    const struct plan *const *plans;
+    uint32_t plan_count;
+    const struct plan *plan; /* the one being cut */
+    uint32_t model;
     const struct file_set *files;
     bool with_row_tables;
     struct record_table *table; /* arrays are NULL while counting */
@@ -50,11 +53,14 @@ static void close_record(struct cut *cut, const struct plan_weight *weight, int3
     if (cut->table->records) {
         struct weight_record *record = &cut->table->records[cut->records];
         CHECK(cut->pieces - first_piece <= STORE_PIECES_MAX);
-        *record = (struct weight_record){.piece_count = (uint16_t)(cut->pieces - first_piece), .first_piece = first_piece,
-                                         .layer = weight->layer, .expert = expert, .name = weight->name};
-        cut->table->placements[cut->records] =
-            (struct placement_record){.memory_bytes = store_record_bytes(cut->files, record, cut->table->pieces),
-                                      .expert = expert >= 0, .layer = weight->layer};
+        *record = (struct weight_record){.model = (uint16_t)cut->model,
+                                         .piece_count = (uint16_t)(cut->pieces - first_piece),
+                                         .first_piece = first_piece,
+                                         .layer = weight->layer,
+                                         .expert = expert,
+                                         .name = weight->name};
+        cut->table->placements[cut->records] = (struct placement_record){
+            .memory_bytes = store_record_bytes(cut->files, record, cut->table->pieces), .expert = expert >= 0, .layer = weight->layer};
     }
     cut->records++;
 }
@@ -89,12 +95,58 @@ static uint64_t runs_per_record(const struct plan_weight *weight) {
     return runs < room ? runs : room;
 }
 
+static struct weight_records *records_of(const struct cut *cut, uint32_t model, uint32_t index) {
+    return cut->table->weights ? &cut->table->weights[cut->table->first_weight[model] + index] : NULL;
+}
+
+/* Whether two plain weights are the same bytes, read in the same way. */
+static bool same_bytes(const struct plan_weight *a, const struct plan_weight *b) {
+    bool same = !a->experts && !b->experts && a->format == b->format && a->rows == b->rows && a->cols == b->cols && a->bits == b->bits &&
+                a->group_cols == b->group_cols && a->group_rows == b->group_rows && a->group_row_offset == b->group_row_offset &&
+                a->col_bytes == b->col_bytes && a->run_rows == b->run_rows && a->run_step == b->run_step && a->run_first == b->run_first &&
+                a->slices[0].region_bytes == 0 && b->slices[0].region_bytes == 0;
+    for (int s = 0; s < WEIGHT_SLICES; s++)
+        same = same && a->slices[s].file == b->slices[s].file && a->slices[s].offset_bytes == b->slices[s].offset_bytes &&
+               a->slices[s].row_bytes == b->slices[s].row_bytes;
+    return same;
+}
+
+/* The first plan's weight that is the same bytes; PLAN_NONE: none. */
+static uint32_t first_with(const struct cut *cut, const struct plan_weight *weight) {
+    for (uint32_t w = 0; w < cut->plans[0]->weight_count; w++)
+        if (same_bytes(&cut->plans[0]->weights[w], weight))
+            return w;
+    return PLAN_NONE;
+}
+
+/* Whether a drafter uses a weight of the first plan too: then it must not stream, for their passes have no common order. */
+static bool is_shared(const struct cut *cut, const struct plan_weight *weight) {
+    for (uint32_t p = 1; p < cut->plan_count; p++)
+        for (uint32_t w = 0; w < cut->plans[p]->weight_count; w++)
+            if (same_bytes(&cut->plans[p]->weights[w], weight))
+                return true;
+    return false;
+}
+
+/* True: a weight of a drafter has the records of the same weight of its target. */
+static bool take_over(struct cut *cut, uint32_t index) {
+    const struct plan_weight *weight = &cut->plan->weights[index];
+    struct weight_records *out = records_of(cut, cut->model, index);
+    uint32_t same = cut->model > 0 ? first_with(cut, weight) : PLAN_NONE;
+    if (!out || same == PLAN_NONE || records_of(cut, 0, same)->record_count == 0)
+        return false;
+    *out = *records_of(cut, 0, same);
+    cut->parts += record_part_count(weight, out);
+    return true;
+}
+
 static void cut_matrix(struct cut *cut, uint32_t index) {
     const struct plan_weight *weight = &cut->plan->weights[index];
-    struct weight_records *out = cut->table->weights ? &cut->table->weights[index] : NULL;
+    struct weight_records *out = records_of(cut, cut->model, index);
+    bool streams = cut->model == 0 && !is_shared(cut, weight);
     uint64_t step = weight->run_rows ? (uint64_t)weight->run_rows * runs_per_record(weight) : rows_per_part(weight);
-    if (out && out->record_count > 0)
-        return; /* used by an earlier step of the pass already */
+    if ((out && out->record_count > 0) || take_over(cut, index))
+        return; /* used by an earlier step of the pass already, or by the target */
     if (out)
         *out = (struct weight_records){.first_record = cut->records,
                                        .record_count = (uint32_t)((weight->rows + step - 1) / step),
@@ -107,9 +159,9 @@ static void cut_matrix(struct cut *cut, uint32_t index) {
             add_pieces(cut, weight, 0, row, end - row);
         for (uint64_t at = row; weight->run_rows && at < end; at += weight->run_rows)
             add_pieces(cut, weight, 0, run_place(weight, at / weight->run_rows), weight->run_rows);
-        if (cut->table->stream_order)
+        if (streams && cut->table->stream_order)
             cut->table->stream_order[cut->streamed] = cut->records;
-        cut->streamed++;
+        cut->streamed += streams;
         cut->parts += weight->run_rows ? (uint32_t)((end - row) / weight->run_rows) : 1;
         close_record(cut, weight, -1, first_piece);
     }
@@ -138,10 +190,10 @@ static void cut_experts(struct cut *cut, const struct plan_step *step) {
             bool shared = before && same_region(before, weight);
             weight_piece = shared ? weight_piece : cut->pieces;
             if (cut->table->weights)
-                cut->table->weights[step->weight[w]] = (struct weight_records){.first_record = first_record,
-                                                                               .record_count = experts,
-                                                                               .rows_per_record = weight->rows,
-                                                                               .first_piece = weight_piece - first_piece};
+                *records_of(cut, cut->model, step->weight[w]) = (struct weight_records){.first_record = first_record,
+                                                                                        .record_count = experts,
+                                                                                        .rows_per_record = weight->rows,
+                                                                                        .first_piece = weight_piece - first_piece};
             if (!shared)
                 add_pieces(cut, weight, e, 0, weight->rows);
             before = weight;
@@ -150,9 +202,10 @@ static void cut_experts(struct cut *cut, const struct plan_step *step) {
     }
 }
 
-/* Walks the plan in the order of a pass. */
-static void cut_all(struct cut *cut) {
-    cut->records = cut->pieces = cut->streamed = cut->parts = 0;
+/* Walks a plan in the order of a pass. */
+static void cut_plan(struct cut *cut, uint32_t model) {
+    cut->plan = cut->plans[model];
+    cut->model = model;
     for (uint32_t s = 0; s < cut->plan->step_count; s++) {
         const struct plan_step *step = &cut->plan->steps[s];
         if (step->op.kind == OP_EXPERTS) {
@@ -169,15 +222,25 @@ static void cut_all(struct cut *cut) {
     }
 }
 
-enum status record_table_build(const struct plan *plan, const struct file_set *files, bool with_row_tables, struct record_table *out,
-                               struct error *err) {
+static void cut_all(struct cut *cut) {
+    cut->records = cut->pieces = cut->streamed = cut->parts = 0;
+    for (uint32_t model = 0; model < cut->plan_count; model++)
+        cut_plan(cut, model);
+}
+
+enum status record_table_build(const struct plan *const *plans, uint32_t plan_count, const struct file_set *files, bool with_row_tables,
+                               struct record_table *out, struct error *err) {
     *out = (struct record_table){0};
-    struct cut cut = {.plan = plan, .files = files, .with_row_tables = with_row_tables, .table = out};
+    struct cut cut = {.plans = plans, .plan_count = plan_count, .files = files, .with_row_tables = with_row_tables, .table = out};
+    uint32_t weights = 0;
+    CHECK(plan_count > 0 && plan_count <= PLANS_MAX);
+    for (uint32_t model = 0; model < plan_count; weights += plans[model++]->weight_count)
+        out->first_weight[model] = weights;
     cut_all(&cut);
     out->records = memory_alloc_array(cut.records + 1, sizeof *out->records);
     out->placements = memory_alloc_array(cut.records + 1, sizeof *out->placements);
     out->pieces = memory_alloc_array(cut.pieces + 1, sizeof *out->pieces);
-    out->weights = memory_alloc_array(plan->weight_count + 1, sizeof *out->weights);
+    out->weights = memory_alloc_array(weights + 1, sizeof *out->weights);
     out->stream_order = memory_alloc_array(cut.streamed + 1, sizeof *out->stream_order);
     if (!out->records || !out->placements || !out->pieces || !out->weights || !out->stream_order) {
         record_table_deinit(out);

@@ -3,7 +3,8 @@
  *
  * Model    a matrix becomes parts of whole rows of about PART_BYTES, so that the ring stays small and reads are large; all experts of a
  * layer become one record each, with the slices of gate, up and down as pieces. A table that is only read by rows (an embedding that is not
- * the head) has records only when everything is to be resident. Memory   arrays on the heap; the store borrows records and pieces.
+ * the head) has records only when everything is to be resident. Plans that need the same bytes share their records. Only the first plan
+ * streams: what others use is resident, or cached where it is experts. Memory   arrays on the heap; the store borrows records and pieces.
  */
 #pragma once
 
@@ -13,7 +14,9 @@
 #include "store/placement.h"
 #include "store/weight_store.h"
 
-struct weight_records {                  /* per weight of the plan */
+#define PLANS_MAX 4 /* of one process: a model and its drafters */
+
+struct weight_records {                  /* per weight of a plan */
     uint32_t first_record, record_count; /* 0 records: rows_only and not resident */
     uint64_t rows_per_record;            /* plain matrices */
     uint32_t parts_per_record;           /* matrices in a record: 1, or several runs of rows */
@@ -25,15 +28,21 @@ struct record_table {
     struct placement_record *placements;
     struct weight_piece *pieces;
     uint32_t record_count, piece_count;
-    struct weight_records *weights; /* [plan->weight_count] */
-    uint32_t *stream_order;         /* records outside of experts, in the order of a pass */
+    struct weight_records *weights; /* of all plans, one after the other */
+    uint32_t first_weight[PLANS_MAX];
+    uint32_t *stream_order; /* records outside of experts, in the order of a pass */
     uint32_t stream_count;
     uint32_t part_count; /* matrices in records of plain weights */
 };
 
-/* with_row_tables: also for tables that are only read by rows. */
-MUST_CHECK enum status record_table_build(const struct plan *plan, const struct file_set *files, bool with_row_tables,
-                                          struct record_table *out, struct error *err);
+/* plans: of a model, then of its drafters; their places here are the records' model numbers. with_row_tables: also for tables that are only
+ * read by rows. */
+MUST_CHECK enum status record_table_build(const struct plan *const *plans, uint32_t plan_count, const struct file_set *files,
+                                          bool with_row_tables, struct record_table *out, struct error *err);
+/* [weight_count] of one plan. */
+static inline const struct weight_records *record_table_weights(const struct record_table *table, uint32_t plan) {
+    return table->weights + table->first_weight[plan];
+}
 void record_table_deinit(struct record_table *table);
 /* How many matrices the records of a plain weight hold. */
 uint32_t record_part_count(const struct plan_weight *weight, const struct weight_records *records);

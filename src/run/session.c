@@ -87,6 +87,8 @@ enum status session_extend(struct session *s, const struct session_extend *reque
         if (executor_forgets(s->executor) && s->length > s->max_rows && s->length - s->max_rows > s->oldest)
             s->oldest = s->length - s->max_rows;
         done += count;
+        if (request->passed)
+            TRY(request->passed(request->context, s->length - count, count, err));
         TRY(hand_out_logits(s, request, count, err));
         if (request->progress)
             request->progress(request->context, done, request->count);

@@ -27,6 +27,8 @@ const uint32_t *session_tokens(const struct session *session);
  * Called with the logits [vocab] of a position while extend runs; they may be changed, and are gone after the call. An error ends extend.
  */
 typedef enum status session_logits(void *context, uint32_t position, float *logits, struct error *err);
+/* Called after each pass, before logits are handed out: tokens [position, position + count) are in the states. An error ends extend. */
+typedef enum status session_pass(void *context, uint32_t position, uint32_t count, struct error *err);
 /* Progress after each pass: tokens done of all. May be NULL. */
 typedef void session_progress(void *context, uint32_t done, uint32_t total);
 
@@ -34,6 +36,7 @@ struct session_extend {
     const uint32_t *tokens;
     uint32_t count;         /* >= 1 */
     uint32_t logits_from;   /* first of the tokens whose logits are wanted; count: none */
+    session_pass *passed;   /* or NULL */
     session_logits *logits; /* NULL allowed when none are wanted */
     session_progress *progress;
     void *context;

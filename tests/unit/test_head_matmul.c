@@ -256,7 +256,7 @@ static void check_runs(uint32_t cols) {
     struct plan_step step = plan_step_of(OP_HEAD_MATMUL, 0);
     step.weight[0] = index;
     ASSERT_OK(plan_add_step(&plan, &step, &err), err);
-    ASSERT_OK(record_table_build(&plan, files, false, &table, &err), err);
+    ASSERT_OK(record_table_build(&(const struct plan *){&plan}, 1, files, false, &table, &err), err);
 
     const struct weight_records *records = &table.weights[index];
     const struct matrix whole = {.format = MATRIX_F8_BLOCK,

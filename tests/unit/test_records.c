@@ -52,7 +52,7 @@ static void cut(struct fixture *f, enum op_kind kind, const uint32_t *weights, i
     struct plan_step step = plan_step_of(kind, 0);
     memcpy(step.weight, weights, (size_t)count * sizeof *weights);
     ASSERT_OK(plan_add_step(&f->plan, &step, &err), err);
-    ASSERT_OK(record_table_build(&f->plan, f->files, true, &f->table, &err), err);
+    ASSERT_OK(record_table_build(&(const struct plan *){&f->plan}, 1, f->files, true, &f->table, &err), err);
 }
 
 static const struct weight_piece *piece_of(const struct fixture *f, uint32_t record, uint32_t piece) {

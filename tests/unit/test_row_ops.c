@@ -56,6 +56,19 @@ static void queries_grow_in_steps_of_the_period(void **state) {
     assert_near((double)y[0][0], 2 * (1 + 0.1 * log(2)), 1e-6);
 }
 
+static void tokens_outside_of_the_best_clusters_come_last(void **state) {
+    (void)state;
+    const float tokens[6] = {5, 0, 2, 3, 1, 4}; /* clusters {5, 0}, {2, 3}, {1, 4} */
+    float scores[2][3] = {{1, 3, 2}, {1, 1, 1}}, y[2][6] = {{9, 1, 4, -2, 8, 0}, {9, 1, 4, -2, 8, 0}};
+    const struct op op = {.kind = OP_KEEP_CLUSTERS, .keep_clusters = {.clusters = 3, .kept = 2}};
+    const struct op_call call = {.rows = 2, .in = {scores[0]}, .in_width = {3}, .out = {y[0]}, .out_width = {6}, .constant = {tokens}};
+    run(&op, &call);
+    const float want[2][6] = {{-3, 1, 4, -2, 8, -3}, {9, -3, 4, -2, -3, 0}}; /* equal scores: the first clusters */
+    for (int r = 0; r < 2; r++)
+        for (int i = 0; i < 6; i++)
+            assert_near((double)y[r][i], (double)want[r][i], 0);
+}
+
 static void weight_moves_from_sum_to_input(void **state) {
     (void)state;
     float x[2] = {3, -4}, routing[2] = {0, 0.25f}, y[2], taken[2];
@@ -110,9 +123,13 @@ static void dynamic_base_grows_beyond_the_trained_context(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shared_expert_is_added_through_its_gate), cmocka_unit_test(queries_grow_in_steps_of_the_period),
-        cmocka_unit_test(weight_moves_from_sum_to_input),          cmocka_unit_test(experts_have_factors_of_their_own),
-        cmocka_unit_test(long_contexts_take_the_second_set),       cmocka_unit_test(dynamic_base_grows_beyond_the_trained_context),
+        cmocka_unit_test(shared_expert_is_added_through_its_gate),
+        cmocka_unit_test(queries_grow_in_steps_of_the_period),
+        cmocka_unit_test(tokens_outside_of_the_best_clusters_come_last),
+        cmocka_unit_test(weight_moves_from_sum_to_input),
+        cmocka_unit_test(experts_have_factors_of_their_own),
+        cmocka_unit_test(long_contexts_take_the_second_set),
+        cmocka_unit_test(dynamic_base_grows_beyond_the_trained_context),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

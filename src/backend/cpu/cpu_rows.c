@@ -1,6 +1,7 @@
 /*
  * cpu_rows: ops that work on each row alone: embedding, norms, rotation, activations, sums, router.
  */
+#include <math.h>
 #include <string.h>
 
 #include "backend/cpu/cpu_internal.h"
@@ -53,7 +54,7 @@ static void run_unpermute(const struct rows_job *job, float *x, float *scratch) 
 
 static void run_rope_table(const struct rows_job *job, size_t r, float *table) {
     size_t half = job->op->rope_table.half;
-    double position = job->call->row[r].position;
+    double position = (double)job->call->row[r].position + job->op->rope_table.offset;
     for (size_t i = 0; i < half; i++) {
         double angle = position * job->call->inverse_frequencies[i];
         table[i] = (float)math_cos_f64(angle) * job->call->rope_magnitude;
@@ -94,6 +95,27 @@ static void run_take_weight(const struct rows_job *job, size_t r, const float *x
     taken[1] = 1.0f;
     memcpy(y, x, call->out_width[0] * sizeof *y);
     job->cpu->kernels->scale(y, routing[1], call->out_width[0]);
+}
+
+/* Whether cluster c is among the best: fewer than `kept` have a larger score, or the same and a lower number. */
+static bool is_kept(const float *scores, const struct op *op, uint32_t c) {
+    uint32_t better = 0;
+    for (uint32_t i = 0; i < op->keep_clusters.clusters; i++)
+        better += scores[i] > scores[c] || (i < c && !(scores[i] < scores[c]));
+    return better < op->keep_clusters.kept;
+}
+
+static void run_keep_clusters(const struct rows_job *job, const float *scores, float *logits) {
+    const struct op *op = job->op;
+    const float *tokens = job->call->constant[0];
+    size_t size = job->call->out_width[0] / op->keep_clusters.clusters;
+    float least = INFINITY;
+    for (uint32_t c = 0; c < op->keep_clusters.clusters; c++)
+        for (size_t i = 0, kept = is_kept(scores, op, c) ? size : 0; i < kept; i++)
+            least = fminf(least, logits[(size_t)tokens[c * size + i]]);
+    for (uint32_t c = 0; c < op->keep_clusters.clusters; c++)
+        for (size_t i = 0, left_out = is_kept(scores, op, c) ? 0 : size; i < left_out; i++)
+            logits[(size_t)tokens[c * size + i]] = least - 1.0f;
 }
 
 static void run_gate(const struct rows_job *job, size_t r) {
@@ -160,6 +182,9 @@ static void run_row(const struct rows_job *job, size_t r, unsigned worker) {
         break;
     case OP_SOFTCAP:
         k->softcap(y, width, op->softcap.cap);
+        break;
+    case OP_KEEP_CLUSTERS:
+        run_keep_clusters(job, x, y);
         break;
     case OP_ROUTER:
         run_router(job, x, y, scratch->router);

@@ -19,6 +19,8 @@ extern const struct arch_spec arch_deepseek_v32;
 extern const struct arch_spec arch_dots1;
 extern const struct arch_spec arch_ernie4_5;
 extern const struct arch_spec arch_ernie4_5_moe;
+extern const struct arch_spec arch_eagle; /* drafters: not in the registry, they are no models of their own */
+extern const struct arch_spec arch_eagle_alone;
 extern const struct arch_spec arch_exaone4;
 extern const struct arch_spec arch_exaone_moe;
 extern const struct arch_spec arch_gemma2;
