@@ -70,6 +70,35 @@ def exaone_moe(weights):
     return {k.replace("mlp.gate.e_score", "mlp.e_score"): v for k, v in experts_one_by_one(weights).items()}
 
 
+def afmoe(weights):
+    return unstack(weights, r"(.*)\.mlp\.experts\.(\w+)\.weight", "{0}.mlp.experts.{e}.{1}.weight")
+
+
+def whole_kv_b(weights):
+    """mlx-lm's halves of a latent's matrix -> the published one."""
+    out = dict(weights)
+    for key in weights:
+        if key.endswith(".embed_q.weight"):
+            value = out.pop(key.replace("embed_q", "unembed_out"))
+            pair = np.concatenate([out.pop(key).swapaxes(1, 2), value], 1)
+            out[key.replace("embed_q", "kv_b_proj")] = np.ascontiguousarray(pair.reshape(-1, pair.shape[-1]))
+    return out
+
+
+def mistral4(weights):
+    """Experts stacked, gate and up side by side."""
+    out = {}
+    for key, value in whole_kv_b(weights).items():
+        if ".switch_mlp.gate_proj." in key:
+            up = weights[key.replace("gate_proj", "up_proj")]
+            out[key.replace("switch_mlp.gate_proj.weight", "experts.gate_up_proj")] = np.concatenate([value, up], 1)
+        elif ".switch_mlp.down_proj." in key:
+            out[key.replace("switch_mlp.down_proj.weight", "experts.down_proj")] = value
+        elif ".switch_mlp.up_proj." not in key:
+            out[key] = value
+    return out
+
+
 def llama4(weights):
     """gate and up side by side, multiplied from the right."""
     out = {}
@@ -137,6 +166,79 @@ BAILING = dict(
     first_k_dense_replace=1,
 )
 FAMILIES = {
+    "afmoe": (
+        dict(
+            BASE,
+            model_type="afmoe",
+            num_hidden_layers=4,
+            head_dim=16,
+            layer_types=SLIDE,
+            sliding_window=12,
+            num_experts=8,
+            num_experts_per_tok=2,
+            num_shared_experts=1,
+            num_dense_layers=1,
+            moe_intermediate_size=16,
+            route_norm=True,
+            route_scale=2.0,
+            score_func="sigmoid",
+            mup_enabled=True,
+        ),
+        afmoe,
+    ),
+    "deepseek": (
+        dict(
+            BASE,
+            model_type="deepseek",
+            num_key_value_heads=4,
+            moe_intermediate_size=16,
+            n_shared_experts=2,
+            n_routed_experts=8,
+            num_experts_per_tok=3,
+            first_k_dense_replace=1,
+            norm_topk_prob=False,
+        ),
+        experts_one_by_one,
+    ),
+    "mistral4": (
+        dict(
+            BASE,
+            model_type="mistral4",
+            num_key_value_heads=4,
+            moe_intermediate_size=16,
+            n_shared_experts=1,
+            n_routed_experts=8,
+            num_experts_per_tok=2,
+            first_k_dense_replace=0,
+            routed_scaling_factor=1.0,
+            norm_topk_prob=True,
+            n_group=1,
+            topk_group=1,
+            kv_lora_rank=16,
+            q_lora_rank=24,
+            qk_rope_head_dim=8,
+            qk_nope_head_dim=16,
+            v_head_dim=16,
+            rope_interleave=True,
+            rope_parameters=dict(
+                type="yarn",
+                rope_type="yarn",
+                rope_theta=10000.0,
+                factor=8.0,
+                beta_fast=32.0,
+                beta_slow=1.0,
+                mscale=1.0,
+                mscale_all_dim=1.0,
+                llama_4_scaling_beta=0.1,
+                original_max_position_embeddings=16,
+            ),
+        ),
+        mistral4,
+    ),
+    "stablelm": (
+        dict(BASE, model_type="stablelm", use_qkv_bias=True, partial_rotary_factor=0.25, layer_norm_eps=1e-5),
+        None,
+    ),
     "gemma": (dict(BASE, model_type="gemma", head_dim=16, tie_word_embeddings=True), None),
     "starcoder2": (dict(BASE, model_type="starcoder2", norm_epsilon=1e-5, tie_word_embeddings=True), None),
     "phi": (dict(BASE, model_type="phi", partial_rotary_factor=0.5, layer_norm_eps=1e-5, num_key_value_heads=4), None),

@@ -9,10 +9,12 @@
 
 static const struct arch_spec *const rows[] = {
     /* clang-format off: one a line */
+    &arch_afmoe,
     &arch_apertus,
     &arch_bailing_moe,
     &arch_cohere,
     &arch_cohere2,
+    &arch_deepseek,
     &arch_deepseek_v2,
     &arch_deepseek_v3,
     &arch_deepseek_v32,
@@ -48,6 +50,7 @@ static const struct arch_spec *const rows[] = {
     &arch_minimax_m2,
     &arch_ministral3,
     &arch_mistral,
+    &arch_mistral4,
     &arch_mixtral,
     &arch_nemotron,
     &arch_nemotron_h,
@@ -65,6 +68,7 @@ static const struct arch_spec *const rows[] = {
     &arch_qwen3_vl_moe,
     &arch_seed_oss,
     &arch_smollm3,
+    &arch_stablelm,
     &arch_starcoder2,
     &arch_telechat3,
     &arch_youtu,

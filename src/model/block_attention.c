@@ -305,12 +305,28 @@ static enum status emit_part(const struct layer_context *c, const struct attenti
     return plan_add_step(c->binder->plan, &step, err);
 }
 
-static enum status emit_output_gate(const struct layer_context *c, uint32_t gate, uint32_t mixed, struct error *err) {
+static enum status emit_output_gate(const struct layer_context *c, uint32_t gate, uint32_t repeat, uint32_t mixed, struct error *err) {
     struct plan_step step = plan_step_of(OP_GATE, (int32_t)c->layer);
     step.op.gate.gate = GATE_SIGMOID;
+    step.op.gate.repeat = repeat;
     step.in[0] = gate;
     step.in[1] = step.out[0] = mixed;
     return plan_add_step(c->binder->plan, &step, err);
+}
+
+/* A gate by a matrix of its own: a number for each element, or one for each head. */
+static enum status emit_own_gate(const struct layer_context *c, const struct attention_shape *shape, uint32_t in, uint32_t mixed,
+                                 struct error *err) {
+    struct plan_step step = plan_step_of(OP_MATMUL, (int32_t)c->layer);
+    uint64_t rows = bind_rows(c->binder, ROLE_ATTENTION_GATE, c->layer);
+    uint32_t gate;
+    if (rows == 0)
+        return STATUS_OK;
+    bool by_head = rows == shape->heads;
+    step.in[0] = in;
+    TRY(block_add_output(c, &step, ROLE_ATTENTION_GATE, by_head ? shape->heads : shape->heads * shape->v_dim, &gate, err));
+    TRY(plan_add_step(c->binder->plan, &step, err));
+    return emit_output_gate(c, gate, by_head ? shape->v_dim : 1, mixed, err);
 }
 
 enum status block_attention(const struct layer_context *c, uint32_t in, uint32_t *out, struct error *err) {
@@ -327,7 +343,8 @@ enum status block_attention(const struct layer_context *c, uint32_t in, uint32_t
     TRY(emit_positions(c, &shape, qkv, err));
     TRY(emit_cache_and_scores(c, &shape, qkv, &mixed, err));
     if (shape.gated)
-        TRY(emit_output_gate(c, gate, mixed, err));
+        TRY(emit_output_gate(c, gate, 1, mixed, err));
+    TRY(emit_own_gate(c, &shape, in, mixed, err));
     return block_attention_out(c, mixed, out, err);
 }
 

@@ -32,6 +32,7 @@ static const struct role_rule rules[ROLE_COUNT] = {
     [ROLE_V] = {"attn_v", {"self_attn.v_proj"}, true},
     [ROLE_QKV] = {"attn_qkv", {"self_attn.qkv_proj", "self_attn.query_key_value"}, true},
     [ROLE_ATTENTION_OUT] = {"attn_output", {"self_attn.o_proj", "self_attn.dense"}, true},
+    [ROLE_ATTENTION_GATE] = {"attn_gate", {"self_attn.gate_proj", "self_attn.g_proj"}, true},
     [ROLE_Q_NORM] = {"attn_q_norm", {"self_attn.q_norm"}, true},
     [ROLE_K_NORM] = {"attn_k_norm", {"self_attn.k_norm"}, true},
     [ROLE_SINKS] = {"attn_sinks", {"self_attn.sinks", "self_attn.attention_sink_bias"}, true},

@@ -33,6 +33,7 @@ enum role {
     ROLE_V,
     ROLE_QKV,
     ROLE_ATTENTION_OUT,
+    ROLE_ATTENTION_GATE, /* its sigmoid multiplies what attention gives, element by element or head by head */
     ROLE_Q_NORM,
     ROLE_K_NORM,
     ROLE_SINKS,

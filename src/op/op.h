@@ -117,6 +117,7 @@ struct op {
             enum gate_kind gate;
             float a, b, c, d;
             uint32_t u_offset; /* first element of u's row that is used */
+            uint32_t repeat;   /* n > 1: each g serves n elements of u, in place, by its sigmoid */
         } gate;
         struct {
             float factor;

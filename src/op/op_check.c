@@ -135,6 +135,11 @@ void op_check(const struct op *op, const struct op_call *call) {
         check_copy_heads(op, call);
         break;
     case OP_GATE:
+        if (op->gate.repeat > 1) {
+            CHECK(call->in[0] && call->out[0] && call->in[1] == call->out[0] && op->gate.gate == GATE_SIGMOID && op->gate.u_offset == 0);
+            CHECK(call->in_width[0] * op->gate.repeat == call->out_width[0]);
+            break;
+        }
         CHECK(call->in[0] && call->out[0] && call->in_width[0] == call->out_width[0]);
         CHECK(!call->in[1] || (size_t)op->gate.u_offset + call->in_width[0] <= call->in_width[1]);
         break;

@@ -121,6 +121,12 @@ static void run_keep_clusters(const struct rows_job *job, const float *scores, f
 static void run_gate(const struct rows_job *job, size_t r) {
     const struct op *op = job->op;
     const struct op_call *call = job->call;
+    const float *gates = call->in[0] + r * call->in_width[0];
+    float *heads = call->out[0] + r * call->out_width[0];
+    for (size_t h = 0; op->gate.repeat > 1 && h < call->in_width[0]; h++, heads += op->gate.repeat)
+        job->cpu->kernels->scale(heads, math_sigmoid(gates[h]), op->gate.repeat);
+    if (op->gate.repeat > 1)
+        return;
     struct gate_args args = {.kind = op->gate.gate,
                              .gate = call->in[0] + r * call->in_width[0],
                              .up = call->in[1] ? call->in[1] + r * call->in_width[1] + op->gate.u_offset : NULL,

@@ -9,10 +9,12 @@
 
 #define ARCH_NAMES(...) ((const char *const[]){__VA_ARGS__, NULL})
 
+extern const struct arch_spec arch_afmoe;
 extern const struct arch_spec arch_apertus;
 extern const struct arch_spec arch_bailing_moe;
 extern const struct arch_spec arch_cohere2;
 extern const struct arch_spec arch_cohere;
+extern const struct arch_spec arch_deepseek;
 extern const struct arch_spec arch_deepseek_v2;
 extern const struct arch_spec arch_deepseek_v3;
 extern const struct arch_spec arch_deepseek_v32;
@@ -50,6 +52,7 @@ extern const struct arch_spec arch_mimo_v2_flash;
 extern const struct arch_spec arch_minimax_m2;
 extern const struct arch_spec arch_ministral3;
 extern const struct arch_spec arch_mistral;
+extern const struct arch_spec arch_mistral4;
 extern const struct arch_spec arch_mixtral;
 extern const struct arch_spec arch_nemotron;
 extern const struct arch_spec arch_nemotron_h;
@@ -67,6 +70,7 @@ extern const struct arch_spec arch_qwen3_next;
 extern const struct arch_spec arch_qwen3_vl_moe;
 extern const struct arch_spec arch_seed_oss;
 extern const struct arch_spec arch_smollm3;
+extern const struct arch_spec arch_stablelm;
 extern const struct arch_spec arch_starcoder2;
 extern const struct arch_spec arch_telechat3;
 extern const struct arch_spec arch_youtu;

@@ -1,6 +1,15 @@
-/* deepseek_v2, deepseek_v3 (with Kimi K2 and GLM-4.7-Flash, which share its shape) and deepseek_v32: latent attention, shared experts;
- * the last with a sparse index. GGUF calls the first two deepseek2 and says itself how the router scores. */
+/* deepseek (V1: a mixture with plain attention), deepseek_v2, deepseek_v3 (with Kimi K2 and GLM-4.7-Flash, which share its shape) and
+ * deepseek_v32: latent attention, shared experts; the last with a sparse index. GGUF calls the first two deepseek2 and says itself how the
+ * router scores. */
 #include "model/arch/arch_rows.h"
+
+const struct arch_spec arch_deepseek = {
+    .name = "deepseek",
+    .model_types = ARCH_NAMES("deepseek"),
+    .architectures = ARCH_NAMES("DeepseekForCausalLM"),
+    .pattern = PATTERN_ALL_FULL,
+    .router = ROUTER_SOFTMAX,
+};
 
 static const struct param_override v2_params[] = {
     {PARAM_ROPE_DIM, "qk_rope_head_dim", NULL, PARAM_IN_HF, 64},
@@ -28,7 +37,7 @@ static const struct param_override v3_params[] = {
 
 const struct arch_spec arch_deepseek_v3 = {
     .name = "deepseek_v3",
-    .model_types = ARCH_NAMES("deepseek_v3", "kimi_k2", "glm4_moe_lite"),
+    .model_types = ARCH_NAMES("deepseek_v3", "kimi_k2", "glm4_moe_lite", "joyai_llm_flash"),
     .architectures = ARCH_NAMES("DeepseekV3ForCausalLM", "Glm4MoeLiteForCausalLM"),
     .params = v3_params,
     .rope_pairs_hf = true,
