@@ -66,6 +66,10 @@ def bailing(weights):
     return {k.replace("mlp.gate.gate_proj.", "mlp.gate."): v for k, v in experts_one_by_one(weights).items()}
 
 
+def bailing_hybrid(weights):
+    return bailing(whole_kv_b(weights))
+
+
 def exaone_moe(weights):
     return {k.replace("mlp.gate.e_score", "mlp.e_score"): v for k, v in experts_one_by_one(weights).items()}
 
@@ -268,6 +272,49 @@ FAMILIES = {
             n_group=4,
             topk_group=2,
             routed_scaling_factor=2.5,
+        ),
+        bailing,
+    ),
+    "bailing_hybrid": (
+        dict(
+            BAILING,
+            model_type="bailing_hybrid",
+            architectures=["BailingMoeV2_5ForCausalLM"],
+            num_hidden_layers=5,
+            num_key_value_heads=4,
+            head_dim=16,
+            layer_group_size=3,
+            group_norm_size=2,
+            n_group=4,
+            topk_group=2,
+            routed_scaling_factor=2.5,
+            score_function="sigmoid",
+            kv_lora_rank=16,
+            q_lora_rank=24,
+            qk_rope_head_dim=8,
+            qk_nope_head_dim=16,
+            v_head_dim=16,
+            partial_rotary_factor=0.5,
+        ),
+        bailing_hybrid,
+    ),
+    "bailing_moe_linear": (
+        dict(
+            BAILING,
+            model_type="bailing_moe_linear",
+            architectures=["BailingMoeLinearV2ForCausalLM"],
+            hidden_size=48,
+            num_attention_heads=6,
+            num_hidden_layers=4,
+            layer_group_size=2,
+            group_norm_size=3,
+            n_group=4,
+            topk_group=2,
+            routed_scaling_factor=2.5,
+            score_function="sigmoid",
+            use_qk_norm=True,
+            partial_rotary_factor=0.5,
+            moe_router_enable_expert_bias=True,
         ),
         bailing,
     ),

@@ -63,15 +63,16 @@ struct arch_spec {
     bool gguf_finetuned_is_rope;          /* GGUF: rope.scaling.finetuned false means that nothing rotates (granite) */
     uint32_t rope_free_period;            /* every n-th layer does not rotate unless the file lists which; 0: all rotate */
 
+    uint32_t steady_first_layer;    /* steady attention: decays become weaker from this layer on */
     bool state_space_norm_optional; /* the norm after a state space's gate is there or not, as the files have it (falcon_h1) */
     enum gate_kind gate;            /* feed-forward and experts */
-    bool gateless;       /* down(act(up x)) */
-    enum router_score router;            /* unless the file says */
-    bool router_scales_input;            /* an expert reads x times its weight instead of being added with it; one a token (llama 4) */
-    bool hf_experts_transposed;          /* config.json world, stacked without .weight: [experts][in][out] */
-    bool hf_gate_up_interleaved;         /* config.json world: rows of gate and up alternate in the fused tensor */
-    bool experts_beside_ffn;             /* a layer with experts has a dense feed-forward too, both read x (gemma4) */
-    bool logit_scale_divides;            /* granite */
+    bool gateless;                  /* down(act(up x)) */
+    enum router_score router;       /* unless the file says */
+    bool router_scales_input;       /* an expert reads x times its weight instead of being added with it; one a token (llama 4) */
+    bool hf_experts_transposed;     /* config.json world, stacked without .weight: [experts][in][out] */
+    bool hf_gate_up_interleaved;    /* config.json world: rows of gate and up alternate in the fused tensor */
+    bool experts_beside_ffn;        /* a layer with experts has a dense feed-forward too, both read x (gemma4) */
+    bool logit_scale_divides;       /* granite */
 
     bool scale_embedding_by_sqrt_hidden; /* gemma */
     bool query_scale_by_hidden_gguf_27b; /* gemma2, gemma3 27B in GGUF: 1 / sqrt(hidden / heads) */

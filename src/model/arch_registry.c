@@ -11,7 +11,9 @@ static const struct arch_spec *const rows[] = {
     /* clang-format off: one a line */
     &arch_afmoe,
     &arch_apertus,
+    &arch_bailing_hybrid,
     &arch_bailing_moe,
+    &arch_bailing_moe_linear,
     &arch_cohere,
     &arch_cohere2,
     &arch_deepseek,

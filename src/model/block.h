@@ -18,13 +18,19 @@ struct layer_context {
     uint32_t hidden;
     uint32_t rope_table; /* buffer with this layer's table, PLAN_NONE: no rotation */
     uint32_t rope_half;
-    uint32_t residual; /* buffer with x as it is before the block's norm */
-    uint32_t kv_state; /* an earlier layer's keys and values that this one reads; PLAN_NONE: it has its own */
+    uint32_t residual;   /* buffer with x as it is before the block's norm */
+    uint32_t kv_state;   /* an earlier layer's keys and values that this one reads; PLAN_NONE: it has its own */
     uint32_t *selection; /* sparse index: buffer with the last choice of positions, PLAN_NONE before the first */
 };
 
 /* Grouped-query attention with its norms, rotation and cache. */
 MUST_CHECK enum status block_attention(const struct layer_context *context, uint32_t in, uint32_t *out, struct error *err);
+/*
+ * What is in the place of scores and cache where decays are steady (lightning attention): each head's state fades by a factor of its own,
+ * and k v is added to it. From q, k, v of all heads, each [heads * head_dim], to their normalised mix.
+ */
+MUST_CHECK enum status block_steady_memory(const struct layer_context *context, uint32_t heads, uint32_t head_dim, const uint32_t qkv[3],
+                                           uint32_t *out, struct error *err);
 /* Latent attention, with a sparse index if the model has one. */
 MUST_CHECK enum status block_latent_attention(const struct layer_context *context, uint32_t in, uint32_t *out, struct error *err);
 /*

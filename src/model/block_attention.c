@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "model/block.h"
+#include "model/layer_pattern.h"
 
 struct attention_shape {
     uint32_t heads, kv_heads, head_dim, v_dim;
@@ -53,6 +54,8 @@ static enum status read_shape(const struct layer_context *c, struct attention_sh
     shape->v_dim = params_has(p, PARAM_V_HEAD_DIM) ? params_u32(p, PARAM_V_HEAD_DIM, c->layer) : shape->head_dim;
     if (c->binder->arch->head_sizes_from_rows)
         shape_from_rows(c, shape);
+    if (layer_mixer(c->binder, c->layer) == MIXER_STEADY_ATTENTION)
+        shape->kv_heads = shape->heads;
     if (shape->kv_heads == 0 || shape->heads % shape->kv_heads != 0)
         return error_set(err, STATUS_CORRUPT, "%s: layer %u: %u heads do not divide into %u key heads",
                          catalogue_path(c->binder->catalogue), c->layer, shape->heads, shape->kv_heads);
@@ -163,7 +166,7 @@ static enum status emit_rope(const struct layer_context *c, uint32_t buffer, uin
     step.op.rope.heads = heads;
     step.op.rope.head_dim = head_dim;
     step.op.rope.half = c->rope_half;
-    step.op.rope.pairs = gguf ? arch->rope_pairs_gguf : arch->rope_pairs_hf;
+    step.op.rope.pairs = (gguf ? arch->rope_pairs_gguf : arch->rope_pairs_hf) && layer_mixer(c->binder, c->layer) != MIXER_STEADY_ATTENTION;
     step.in[0] = c->rope_table;
     step.out[0] = buffer;
     return plan_add_step(c->binder->plan, &step, err);
@@ -341,7 +344,10 @@ enum status block_attention(const struct layer_context *c, uint32_t in, uint32_t
     }
     TRY(emit_value_options(c, &shape, qkv, err));
     TRY(emit_positions(c, &shape, qkv, err));
-    TRY(emit_cache_and_scores(c, &shape, qkv, &mixed, err));
+    if (layer_mixer(c->binder, c->layer) == MIXER_STEADY_ATTENTION)
+        TRY(block_steady_memory(c, shape.heads, shape.head_dim, qkv, &mixed, err));
+    else
+        TRY(emit_cache_and_scores(c, &shape, qkv, &mixed, err));
     if (shape.gated)
         TRY(emit_output_gate(c, gate, 1, mixed, err));
     TRY(emit_own_gate(c, &shape, in, mixed, err));

@@ -71,6 +71,8 @@ enum layer_mixer layer_mixer(const struct binder *b, uint32_t layer) {
         return MIXER_DELTA_ATTENTION;
     if (bind_rows(b, ROLE_RECURRENT_OUT, layer) > 0 || bind_vector_size(b, ROLE_RECURRENT_RATE, layer, ".weight") > 0)
         return MIXER_LINEAR_ATTENTION;
+    if (bind_vector_size(b, ROLE_STEADY_NORM, layer, ".weight") > 0)
+        return MIXER_STEADY_ATTENTION;
     if (bind_rows(b, ROLE_CONV_IN, layer) > 0 || bind_rows(b, ROLE_CONV_OUT, layer) > 0)
         return MIXER_SHORT_CONV;
     return b->arch->one_sublayer && !attention && bind_rows(b, ROLE_QKV, layer) == 0 ? MIXER_NONE : MIXER_ATTENTION;
@@ -80,7 +82,7 @@ bool layer_rotates(const struct binder *b, uint32_t layer) {
     bool flag;
     struct text positions;
     enum layer_mixer mixer = layer_mixer(b, layer);
-    if (mixer != MIXER_ATTENTION && mixer != MIXER_ATTENTION_AND_STATE_SPACE)
+    if (mixer != MIXER_ATTENTION && mixer != MIXER_STEADY_ATTENTION && mixer != MIXER_ATTENTION_AND_STATE_SPACE)
         return false;
     if (hf(b) && meta_text(meta_of(b, "position_embedding_type"), &positions) && text_is(positions, "nope"))
         return false;

@@ -27,8 +27,8 @@ enum param {
     PARAM_V_HEAD_DIM,
     PARAM_WINDOW,
     PARAM_WINDOW_BEFORE, /* positions before its own that a row sees (MiMo's files); becomes WINDOW where that is missing */
-    PARAM_ROPE_DIM,   /* rotated elements of a head; 0: all */
-    PARAM_FFN_HIDDEN, /* per layer */
+    PARAM_ROPE_DIM,      /* rotated elements of a head; 0: all */
+    PARAM_FFN_HIDDEN,    /* per layer */
     PARAM_EXPERTS,
     PARAM_TOP_K,
     PARAM_EXPERT_HIDDEN, /* per layer */
@@ -46,25 +46,25 @@ enum param {
     PARAM_ATTENTION_SCALE, /* multiplies the scores */
     PARAM_EMBEDDING_SCALE,
     PARAM_RESIDUAL_SCALE,
-    PARAM_LOGIT_SCALE, /* multiplies the logits; the family says when the file means a divisor */
-    PARAM_VALUE_SCALE,         /* multiplies the values */
-    PARAM_KEY_SCALE,           /* multiplies the keys before they are rotated */
-    PARAM_ATTENTION_IN_SCALE,  /* where attention and a state space stand side by side: multiply the input and the output of each */
+    PARAM_LOGIT_SCALE,        /* multiplies the logits; the family says when the file means a divisor */
+    PARAM_VALUE_SCALE,        /* multiplies the values */
+    PARAM_KEY_SCALE,          /* multiplies the keys before they are rotated */
+    PARAM_ATTENTION_IN_SCALE, /* where attention and a state space stand side by side: multiply the input and the output of each */
     PARAM_ATTENTION_OUT_SCALE,
     PARAM_SPACE_IN_SCALE,
     PARAM_SPACE_OUT_SCALE,
-    PARAM_SHARED_KV_LAYERS,    /* the last n layers read the keys and values of an earlier one */
-    PARAM_QUERY_TEMPERATURE,   /* queries at position p are multiplied by 1 + this * ln(1 + floor(p / original context)) */
-    PARAM_ORIGINAL_CONTEXT,    /* that the model was trained for before its rotation was stretched */
-    PARAM_QK_NORM,             /* 0: no norm on q and k although the family has one */
-    PARAM_ROUTER_SCORE,        /* GGUF's number: 1 softmax, 2 sigmoid, 3 softmax of the chosen; 0: not said */
-    PARAM_GATE_ALPHA,          /* of the clamped activation */
+    PARAM_SHARED_KV_LAYERS,  /* the last n layers read the keys and values of an earlier one */
+    PARAM_QUERY_TEMPERATURE, /* queries at position p are multiplied by 1 + this * ln(1 + floor(p / original context)) */
+    PARAM_ORIGINAL_CONTEXT,  /* that the model was trained for before its rotation was stretched */
+    PARAM_QK_NORM,           /* 0: no norm on q and k although the family has one */
+    PARAM_ROUTER_SCORE,      /* GGUF's number: 1 softmax, 2 sigmoid, 3 softmax of the chosen; 0: not said */
+    PARAM_GATE_ALPHA,        /* of the clamped activation */
     PARAM_GATE_LIMIT,
-    PARAM_LAYER_INPUT,         /* width of the per-layer input embedding, 0: none */
-    PARAM_KV_LATENT,           /* width of the vector that keys and values of all heads are made of: latent attention */
-    PARAM_NOPE_DIM,            /* latent attention: elements of a head that are not rotated, */
-    PARAM_LATENT_HEAD_DIM,     /* with the rotated ones, */
-    PARAM_LATENT_V_DIM,        /* and of a head's value */
+    PARAM_LAYER_INPUT,     /* width of the per-layer input embedding, 0: none */
+    PARAM_KV_LATENT,       /* width of the vector that keys and values of all heads are made of: latent attention */
+    PARAM_NOPE_DIM,        /* latent attention: elements of a head that are not rotated, */
+    PARAM_LATENT_HEAD_DIM, /* with the rotated ones, */
+    PARAM_LATENT_V_DIM,    /* and of a head's value */
     PARAM_YARN_FACTOR,
     PARAM_YARN_SCORE_SCALE,    /* n: scores grow with the square of 1 + 0.1 n ln(factor), config.json */
     PARAM_YARN_LOG_MULTIPLIER, /* the same as 0.1 n, GGUF */
@@ -72,9 +72,10 @@ enum param {
     PARAM_INDEX_DIM,
     PARAM_INDEX_TOP_K,
     PARAM_INDEX_ROPE_PAIRS,
-    PARAM_RECURRENT_HEADS,     /* linear attention: value heads, key heads, size of a key; state space: heads, groups, size of a state */
+    PARAM_RECURRENT_HEADS, /* linear attention: value heads, key heads, size of a key; state space: heads, groups, size of a state */
     PARAM_RECURRENT_KEY_HEADS,
     PARAM_RECURRENT_KEY_DIM,
+    PARAM_NORM_GROUPS, /* steady attention: pieces of a row that are normalised each alone */
     PARAM_TIED,
     PARAM_COUNT,
 };

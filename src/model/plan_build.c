@@ -40,6 +40,7 @@ static enum status rope_table_for(struct build *b, uint32_t layer, bool window, 
                                    .window_theta_initial = arch->rope_window_theta,
                                    .partial_initial = arch->rope_partial,
                                    .unrounded_context = arch->gguf_yarn_unrounded_context,
+                                   .whole = params_has(b->binder->params, PARAM_KV_LATENT),
                                    .scale_window_layers = arch->scale_window_rope};
     struct rope_spec rope;
     if (params_has(b->binder->params, PARAM_KV_LATENT)) /* heads have a part of their own that is rotated */
@@ -160,6 +161,8 @@ block_function *build_mixer_of(const struct build *b, uint32_t layer) {
         return block_linear_attention;
     case MIXER_DELTA_ATTENTION:
         return block_delta_attention;
+    case MIXER_STEADY_ATTENTION:
+        return block_attention;
     case MIXER_STATE_SPACE:
         return block_state_space;
     case MIXER_ATTENTION_AND_STATE_SPACE:

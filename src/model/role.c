@@ -67,6 +67,7 @@ static const struct role_rule rules[ROLE_COUNT] = {
     [ROLE_DELTA_DECAY_OUT] = {"ssm_f_b", {"self_attn.f_b_proj"}, true},
     [ROLE_DELTA_GATE_IN] = {"ssm_g_a", {"self_attn.g_a_proj"}, true},
     [ROLE_DELTA_GATE_OUT] = {"ssm_g_b", {"self_attn.g_b_proj"}, true},
+    [ROLE_STEADY_NORM] = {NULL, {"attention.g_norm"}, true},
     [ROLE_CONV_IN] = {"shortconv.in_proj", {"conv.in_proj"}, true},
     [ROLE_CONV] = {"shortconv.conv", {"conv.conv"}, true},
     [ROLE_CONV_OUT] = {"shortconv.out_proj", {"conv.out_proj"}, true},

@@ -68,7 +68,8 @@ enum role {
     ROLE_DELTA_DECAY_OUT,
     ROLE_DELTA_GATE_IN, /* output gate */
     ROLE_DELTA_GATE_OUT,
-    ROLE_CONV_IN, /* short convolution in the place of attention: two gates and x, */
+    ROLE_STEADY_NORM, /* steady attention: before its output gate; it has q, k, v and a gate as attention has */
+    ROLE_CONV_IN,     /* short convolution in the place of attention: two gates and x, */
     ROLE_CONV,
     ROLE_CONV_OUT,
     ROLE_FFN_NORM,

@@ -91,8 +91,9 @@ static uint32_t read_dim(const struct rope_scope *scope, const struct rope_reque
         if (request->kind == ROPE_WINDOW_LAYERS &&
             meta_f64(params_meta(scope->params, scope->catalogue, "rope.dimension_count_swa"), &window_dim) && window_dim > 0)
             dim = window_dim < request->head_dim ? (uint32_t)window_dim : request->head_dim;
-    } else if (scope_f64(scope, "partial_rotary_factor", &partial) ||
-               meta_f64(params_meta(scope->params, scope->catalogue, "partial_rotary_factor"), &partial) || (dim == 0 && partial > 0)) {
+    } else if (!request->whole &&
+               (scope_f64(scope, "partial_rotary_factor", &partial) ||
+                meta_f64(params_meta(scope->params, scope->catalogue, "partial_rotary_factor"), &partial) || (dim == 0 && partial > 0))) {
         dim = partial > 0 && partial <= 1 ? (uint32_t)(request->head_dim * partial) : 0;
     }
     return dim == 0 || dim > request->head_dim ? request->head_dim : dim;

@@ -94,12 +94,17 @@ static size_t gates_end(const struct op *op) {
 static void check_delta_rule(const struct op *op, const struct op_call *call) {
     size_t keys = (size_t)op->delta_rule.key_heads * op->delta_rule.key_dim;
     size_t values = (size_t)op->delta_rule.heads * op->delta_rule.value_dim;
-    CHECK(call->in[0] && call->in[2] && call->out[0] && call->out[0] != call->in[0] && call->recurrent && call->row);
+    CHECK(call->in[0] && (call->in[2] || op->delta_rule.steady) && call->out[0] && call->out[0] != call->in[0] && call->recurrent &&
+          call->row);
     CHECK(op->delta_rule.q_offset + keys <= call->in_width[0] && op->delta_rule.k_offset + keys <= call->in_width[0]);
     CHECK(op->delta_rule.v_offset + values <= call->in_width[0] && call->out_width[0] == values);
     CHECK(op->delta_rule.key_heads > 0 && op->delta_rule.heads % op->delta_rule.key_heads == 0);
     CHECK(op->delta_rule.gate_group > 0 && op->delta_rule.heads % op->delta_rule.gate_group == 0);
     CHECK(!call->in[1] || op->delta_rule.b_offset + gates_end(op) <= call->in_width[1]);
+    if (op->delta_rule.steady) {
+        CHECK(!call->in[1] && call->constant[0]);
+        return;
+    }
     if (op->delta_rule.channel_decay)
         CHECK(call->in[1] && call->in_width[2] == (size_t)op->delta_rule.heads * op->delta_rule.key_dim);
     else

@@ -29,7 +29,9 @@ static const struct reference {
     /* ---- one line per model, alphabetical: this line is what a new family adds ---- */
     {"afmoe", HF},
     {"apertus", HF | GGUF},
+    {"bailing_hybrid", HF},
     {"bailing_moe", HF},
+    {"bailing_moe_linear", HF},
     {"bailing_moe_v2", HF},
     {"cohere", HF},
     {"cohere2", HF | GGUF},

@@ -137,6 +137,12 @@ static void set_gates(const struct recurrent_job *job, size_t row, size_t head, 
     const struct op *op = job->op;
     const struct op_call *call = job->call;
     size_t at = head / op->delta_rule.gate_group * op->delta_rule.gate_stride + head % op->delta_rule.gate_group;
+    if (op->delta_rule.steady) {
+        args->decay = call->constant[0][head];
+        args->beta = 1.0f;
+        args->plain = true;
+        return;
+    }
     const float *a = call->in[2] + row * call->in_width[2];
     if (op->delta_rule.channel_decay) {
         args->decays = a + head * op->delta_rule.key_dim;

@@ -11,7 +11,9 @@
 
 extern const struct arch_spec arch_afmoe;
 extern const struct arch_spec arch_apertus;
+extern const struct arch_spec arch_bailing_hybrid;
 extern const struct arch_spec arch_bailing_moe;
+extern const struct arch_spec arch_bailing_moe_linear;
 extern const struct arch_spec arch_cohere2;
 extern const struct arch_spec arch_cohere;
 extern const struct arch_spec arch_deepseek;
