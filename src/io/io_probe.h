@@ -33,8 +33,8 @@ struct io_probe_result {
 };
 
 /*
- * Fills the disk_ and best_ fields and the points. STATUS_INVALID: the file or the limit is below 4 KiB (two windows must fit the limit). A read error
- * names the file.
+ * Fills the disk_ and best_ fields and the points. STATUS_INVALID: the file or the limit is below 4 KiB (two windows must fit the limit).
+ * A read error names the file.
  */
 MUST_CHECK enum status io_probe_disk(struct file_set *files, uint32_t file, uint64_t memory_limit_bytes, struct io_probe_result *result,
                                      struct error *err);

@@ -97,7 +97,8 @@ static void peak_stays_in_the_budget(void **state) {
     check_peak(r, "all", &all);
     assert_true(all.read_bytes == 0);
     assert_string_equal(all.ids, smallest.ids);
-    const double budgets[] = {smallest.minimum_bytes + 0x1p18, smallest.minimum_bytes + 0x1p20,
+    /* above the smallest by what a process differs from run to run: which pages of libraries come along */
+    const double budgets[] = {smallest.minimum_bytes + 0x1.8p19, smallest.minimum_bytes + 0x1.8p20,
                               (smallest.minimum_bytes + all.planned_bytes) / 2, all.planned_bytes + 0x1p20};
     for (size_t i = 0; i < sizeof budgets / sizeof *budgets; i++) {
         struct numbers n;
