@@ -15,6 +15,7 @@
 
 struct backend_limits { /* the largest calls that will be made; 0 where a kind of call never is */
     bool exact;         /* the oracle: decoded f32 weights, f32 activations */
+    bool two_parts;     /* set by backend_limits_add_*: some weights take activations in two parts */
     size_t rows;
     size_t matmul_cols;                             /* widest input of a product */
     size_t input_row_bytes, expert_input_row_bytes; /* widest prepared input row of a product, of an experts' product; set by add_weight */

@@ -8,7 +8,7 @@ static size_t round_up_64(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 struct activation_layout activation_layout(unsigned block, size_t cols) {
     CHECK(block == 0 || block == 32 || block == 64 || block == 128 || block == 256);
-    struct activation_layout layout = {.block = block, .cols = cols};
+    struct activation_layout layout = {.block = block, .parts = 1, .cols = cols};
     if (block == 0) {
         layout.row_bytes = round_up_64(cols * sizeof(float));
         return layout;
@@ -63,6 +63,31 @@ unsigned matrix_activation_block(unsigned format, uint32_t group_cols) {
         return group_cols == 32 || group_cols == 64 ? group_cols : 128;
     default:
         return 0;
+    }
+}
+
+unsigned matrix_activation_parts(unsigned format, bool expert) {
+    switch (format) {
+    case MATRIX_AFFINE:
+        return 2;
+    case DTYPE_MXFP4:
+    case MATRIX_MXFP4_SPLIT:
+    case DTYPE_NVFP4:
+    case MATRIX_NVFP4_SPLIT:
+        return expert ? 1 : 2;
+    default:
+        return 1;
+    }
+}
+
+void activation_remainder(const float *x, const uint8_t *row, const struct activation_layout *layout, float *left) {
+    const int8_t *q = (const int8_t *)row;
+    const float *scales = (const float *)(const void *)(row + layout->scales_offset_bytes);
+    for (size_t begin = 0; begin < layout->cols; begin += layout->block) {
+        float d = scales[begin / layout->block];
+        size_t end = begin + layout->block < layout->cols ? begin + layout->block : layout->cols;
+        for (size_t i = begin; i < end; i++)
+            left[i] = x[i] - (float)q[i] * d;
     }
 }
 

@@ -31,12 +31,20 @@
  */
 struct activation_layout {
     unsigned block; /* 0 (f32), 32, 64, 128 or 256 */
+    unsigned parts; /* rows like this, one after the other, that stand for one row of activations; 1 here, the backend may say 2 */
     size_t cols;
     size_t scales_offset_bytes, sums_offset_bytes, row_bytes; /* row_bytes is a multiple of 64; for f32: cols * 4 rounded up to 64 */
 };
 struct activation_layout activation_layout(unsigned block, size_t cols);
 /* Block that a matrix format wants for its activations (0: f32). group_cols only matters for formats with companions. */
 unsigned matrix_activation_block(unsigned format, uint32_t group_cols);
+/*
+ * How many quantised rows stand for one; with 2 the second holds what rounding left in the first: MATRIX_AFFINE, and 4-bit floats outside of
+ * experts. Unpacking these weights costs more than multiplying them, so the second row is cheap.
+ */
+unsigned matrix_activation_parts(unsigned format, bool expert);
+/* left_i = x_i - q_i * d: what a quantised row (its first part) does not hold. left: [cols]. */
+void activation_remainder(const float *x, const uint8_t *row, const struct activation_layout *layout, float *left);
 
 struct matmul_args { /* y[t][r] = W[r] . x[t] for r in [row_begin, row_end), t in [0, tokens) */
     const struct matrix *w;

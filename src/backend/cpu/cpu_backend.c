@@ -5,27 +5,29 @@
 #include "base/check.h"
 
 void backend_limits_add_weight(struct backend_limits *limits, enum weight_use use, unsigned format, uint32_t group_cols, size_t cols) {
-    unsigned block = limits->exact ? 0 : matrix_activation_block(format, group_cols);
-    size_t bytes = activation_layout(block, cols).row_bytes;
+    unsigned activation = limits->exact ? 0 : cpu_activation_of(format, group_cols, use != WEIGHT_IN_MATMUL);
+    size_t bytes = cpu_activation_layout(activation, cols).row_bytes;
     size_t *widest = use == WEIGHT_OF_EXPERT_INPUT  ? &limits->expert_input_row_bytes
                      : use == WEIGHT_OF_EXPERT_DOWN ? &limits->hidden_row_bytes
                                                     : &limits->input_row_bytes;
-    if (block == 0 && use != WEIGHT_OF_EXPERT_INPUT)
+    if (activation == 0 && use != WEIGHT_OF_EXPERT_INPUT)
         bytes = 0; /* used where it lies */
     *widest = bytes > *widest ? bytes : *widest;
     limits->matmul_cols = cols > limits->matmul_cols ? cols : limits->matmul_cols;
+    limits->two_parts = limits->two_parts || (activation & CPU_TWO_PARTS);
 }
 
 void backend_limits_add_heads(struct backend_limits *limits, const struct op *op, unsigned format, uint32_t group_cols) {
     size_t in = op->head_matmul.in_size, out = op->head_matmul.out_size;
-    unsigned block = limits->exact ? 0 : matrix_activation_block(format, group_cols);
+    unsigned activation = limits->exact ? 0 : cpu_activation_of(format, group_cols, false);
     if (op->head_matmul.transposed) {
         limits->transposed_outputs = out > limits->transposed_outputs ? out : limits->transposed_outputs;
         return;
     }
-    size_t bytes = block ? op->head_matmul.heads * activation_layout(block, in).row_bytes : 0;
+    size_t bytes = activation ? op->head_matmul.heads * cpu_activation_layout(activation, in).row_bytes : 0;
     limits->input_row_bytes = bytes > limits->input_row_bytes ? bytes : limits->input_row_bytes;
     limits->matmul_cols = in > limits->matmul_cols ? in : limits->matmul_cols;
+    limits->two_parts = limits->two_parts || (activation & CPU_TWO_PARTS);
 }
 
 size_t backend_pair_limit(const struct backend_limits *limits) { return limits->rows > limits->top_k ? limits->rows : limits->top_k; }
@@ -61,6 +63,8 @@ static void cut_worker(struct cutter *cutter, const struct backend_limits *l, st
     worker->head = cut(cutter, l->attention_head_dim, sizeof(float));
     worker->head_lanes = cut(cutter, (1 + 16 * CPU_HEAD_TOKENS) * l->transposed_outputs, sizeof(float));
     worker->index_scores = cut(cutter, l->index ? l->attention_tiles * ATTENTION_TILE : 0, sizeof(float));
+    worker->left = cut(cutter, l->two_parts ? l->matmul_cols : 0, sizeof(float));
+    worker->both = cut(cutter, l->two_parts ? 2 * CPU_SPLIT_TOKENS * CPU_SPLIT_ROWS : 0, sizeof(float));
     worker->partial = cut(cutter, l->experts ? backend_pair_limit(l) * CPU_DOWN_ROWS : 0, sizeof(float));
 }
 

@@ -24,6 +24,10 @@ struct experts_job {
 
 /* ---- inputs ---- */
 
+static bool alike(const struct activation_layout *a, const struct activation_layout *b) {
+    return a->block == b->block && a->parts == b->parts;
+}
+
 static const uint8_t *row_input(const struct experts_job *job, int which, size_t row) {
     return job->layouts[which].block ? job->quantised[which] + row * job->layouts[which].row_bytes
                                      : (const uint8_t *)(job->call->in[0] + row * job->call->in_width[0]);
@@ -38,16 +42,15 @@ static void prepare_inputs(struct experts_job *job) {
     const struct expert_work *work = job->call->work;
     const struct matrix *matrices[2] = {work->gate.data ? &work->gate : &work->up, &work->up};
     for (int i = 0; i < 2; i++) {
-        unsigned block = cpu_activation_block(job->cpu, matrices[i]);
-        job->layouts[i] = activation_layout(block, job->op->experts.hidden);
-        bool same = i == 1 && block == job->layouts[0].block;
+        unsigned activation = cpu_activation(job->cpu, matrices[i], true);
+        job->layouts[i] = cpu_activation_layout(activation, job->op->experts.hidden);
+        bool same = i == 1 && alike(&job->layouts[0], &job->layouts[1]);
         job->quantised[i] = same ? job->quantised[0] : job->cpu->expert_inputs[i];
-        if (block && !same && job->call->first_part)
+        if (activation && !same && job->call->first_part)
             cpu_quantize_rows(job->cpu, job->call->in[0], job->call->in_width[0], job->call->rows, &job->layouts[i],
                               job->cpu->expert_inputs[i]);
     }
-    unsigned hidden_block = cpu_activation_block(job->cpu, &work->down);
-    job->hidden_layout = activation_layout(hidden_block, job->op->experts.expert_hidden);
+    job->hidden_layout = cpu_activation_layout(cpu_activation(job->cpu, &work->down, true), job->op->experts.expert_hidden);
 }
 
 static size_t pair_of_work(const struct experts_job *job, size_t index) {
@@ -64,7 +67,7 @@ static void gather_body(void *context, size_t begin, size_t end, unsigned worker
     for (size_t w = begin; w < end; pair += job->call->work[w++].row_count) {
         const struct expert_work *work = &job->call->work[w];
         for (int which = 0; which < 2 && work->row_count > 1; which++) {
-            if (which == 1 && job->quantised[1] == job->quantised[0] && job->layouts[0].block == job->layouts[1].block)
+            if (which == 1 && job->quantised[1] == job->quantised[0] && alike(&job->layouts[0], &job->layouts[1]))
                 continue;
             size_t bytes = row_input_bytes(job, which);
             for (uint32_t i = 0; i < work->row_count; i++)
@@ -80,7 +83,7 @@ static void product_rows(const struct experts_job *job, size_t w, size_t pair, i
     size_t width = job->op->experts.expert_hidden;
     const struct matrix *matrix = which == 0 ? &work->gate : &work->up;
     const float *bias = which == 0 ? work->gate_bias : work->up_bias;
-    int area = which == 1 && job->layouts[0].block == job->layouts[1].block ? 0 : which;
+    int area = which == 1 && alike(&job->layouts[0], &job->layouts[1]) ? 0 : which;
     size_t bytes = row_input_bytes(job, which);
     struct matmul_args args = {.w = matrix,
                                .row_begin = begin,
@@ -90,7 +93,7 @@ static void product_rows(const struct experts_job *job, size_t w, size_t pair, i
                                .x = work->row_count == 1 ? row_input(job, which, work->rows[0]) : job->cpu->gathered[area] + pair * bytes,
                                .y = job->cpu->hidden[which] + pair * width,
                                .y_stride = width};
-    cpu_product(job->cpu, &args, worker);
+    cpu_product(job->cpu, &args, job->layouts[which].parts, worker);
     for (uint32_t i = 0; bias && i < work->row_count; i++)
         job->cpu->kernels->add(args.y + i * width + begin, bias + begin, end - begin);
 }
@@ -148,7 +151,7 @@ static void down_park_body(void *context, size_t begin, size_t end, unsigned wor
         args.row_end = stop - w * hidden;
         args.y = job->call->park + work->first_pair * hidden;
         args.y_stride = hidden;
-        cpu_product(job->cpu, &args, worker);
+        cpu_product(job->cpu, &args, job->hidden_layout.parts, worker);
         for (uint32_t i = 0; work->down_bias && i < work->row_count; i++)
             job->cpu->kernels->add(args.y + i * hidden + args.row_begin, work->down_bias + args.row_begin, args.row_end - args.row_begin);
         begin = stop;
@@ -171,7 +174,7 @@ static void down_add_rows(const struct experts_job *job, size_t begin, size_t en
         args.row_end = count;
         args.y = partial;
         args.y_stride = count;
-        cpu_product(job->cpu, &args, worker);
+        cpu_product(job->cpu, &args, job->hidden_layout.parts, worker);
         for (uint32_t i = 0; i < work->row_count; i++) {
             if (work->down_bias)
                 job->cpu->kernels->add(partial + i * count, work->down_bias + begin, count);

@@ -21,7 +21,8 @@ struct heads_job {
     const struct weight_view *view;
     const uint8_t *x; /* plain: prepared pieces, [rows][heads] */
     size_t x_row_bytes, piece_bytes;
-    size_t blocks; /* transposed: of CPU_HEAD_TOKENS rows of the call, or of COLUMNS_TOGETHER outputs */
+    unsigned parts; /* of a piece */
+    size_t blocks;  /* transposed: of CPU_HEAD_TOKENS rows of the call, or of COLUMNS_TOGETHER outputs */
 };
 
 /* ---- [heads * out][in] ---- */
@@ -38,7 +39,7 @@ static void head_rows(const struct heads_job *job, const struct matrix_part *par
                                .tokens = job->call->rows,
                                .y_stride = job->call->out_width[0]};
     args.y = job->call->out[0] + head * (op->head_matmul.out_stride - out_size) + part->first_row;
-    cpu_product(job->cpu, &args, worker);
+    cpu_product(job->cpu, &args, job->parts, worker);
 }
 
 static void plain_body(void *context, size_t begin, size_t end, unsigned worker) {
@@ -60,16 +61,17 @@ static void plain_body(void *context, size_t begin, size_t end, unsigned worker)
 static void run_plain(struct cpu_backend *cpu, struct heads_job *job) {
     const struct op *op = job->op;
     const struct op_call *call = job->call;
-    unsigned block = cpu_activation_block(cpu, &job->view->parts[0].matrix);
+    unsigned activation = cpu_activation(cpu, &job->view->parts[0].matrix, false);
     size_t heads = op->head_matmul.heads, rows = 0;
-    if (block == 0) {
+    job->parts = activation & CPU_TWO_PARTS ? 2 : 1;
+    if (activation == 0) {
         job->x = (const uint8_t *)call->in[0];
         job->piece_bytes = op->head_matmul.in_stride * sizeof(float);
         job->x_row_bytes = call->in_width[0] * sizeof(float);
     } else {
-        if (!call->same_input || cpu->inputs_block != block) {
-            cpu->inputs_layout = activation_layout(block, op->head_matmul.in_size);
-            cpu->inputs_block = block;
+        if (!call->same_input || cpu->inputs_activation != activation) {
+            cpu->inputs_layout = cpu_activation_layout(activation, op->head_matmul.in_size);
+            cpu->inputs_activation = activation;
             cpu_quantize_rows(cpu, call->in[0], op->head_matmul.in_stride, call->rows * heads, &cpu->inputs_layout, cpu->inputs);
         }
         job->x = cpu->inputs;

@@ -13,6 +13,8 @@
 #define CPU_PACKED_CHUNK 128 /* outputs that a thread takes at a time of what is packed by columns: whole cache lines of every input */
 #define CPU_MANY_CHUNK 32    /* outputs that are unpacked together for many rows */
 #define CPU_DOWN_ROWS 64     /* rows of a down product that a thread computes before it adds them */
+#define CPU_SPLIT_TOKENS 32  /* rows in two parts that are multiplied together */
+#define CPU_SPLIT_ROWS 128   /* outputs of them at a time */
 #define CPU_HEAD_TOKENS 8    /* rows of a call for which a transposed head is decoded once */
 
 struct cpu_worker {                  /* scratch of one thread */
@@ -25,6 +27,8 @@ struct cpu_worker {                  /* scratch of one thread */
     float *head_lanes;               /* [1 + 16 * CPU_HEAD_TOKENS][transposed_outputs] a decoded row, then lanes of sums */
     float *index_scores;             /* [attention_tiles * ATTENTION_TILE] of one row */
     float *partial;                  /* [pairs][CPU_DOWN_ROWS] */
+    float *left;                     /* [matmul_cols] what the first part of a row left */
+    float *both;                     /* [2 * CPU_SPLIT_TOKENS][CPU_SPLIT_ROWS] products with both parts */
 };
 
 struct cpu_backend {
@@ -35,7 +39,7 @@ struct cpu_backend {
     struct memory_region scratch;
     struct cpu_worker *workers;
     uint8_t *inputs; /* [rows] quantised inputs of a product */
-    unsigned inputs_block;
+    unsigned inputs_activation;
     struct activation_layout inputs_layout; /* what `inputs` holds, for same_input */
     uint8_t *expert_inputs[2];              /* [rows] quantised inputs of gate and up */
     uint8_t *gathered[2];                   /* [pairs] inputs of one expert's rows side by side */
@@ -44,10 +48,16 @@ struct cpu_backend {
     uint32_t *runs;                         /* [rows + 1] first rows of the sequences of a call */
 };
 
-/* Products of rows [row_begin, row_end) of a matrix for inputs in the layout it wants. */
-void cpu_product(const struct cpu_backend *cpu, const struct matmul_args *args, unsigned worker);
-/* Block of activations that this backend uses for a matrix: 0 (f32) in exact mode. */
-unsigned cpu_activation_block(const struct cpu_backend *cpu, const struct matrix *w);
+/* Products of rows [row_begin, row_end) of a matrix for inputs as cpu_activation says, in so many parts. */
+void cpu_product(const struct cpu_backend *cpu, const struct matmul_args *args, unsigned parts, unsigned worker);
+/*
+ * How this backend takes activations for a matrix: 0: f32, as always in exact mode; else the block of a quantised row, plus CPU_TWO_PARTS
+ * when a second such row follows, which holds what rounding left.
+ */
+#define CPU_TWO_PARTS 1u
+unsigned cpu_activation_of(unsigned format, uint32_t group_cols, bool expert);
+unsigned cpu_activation(const struct cpu_backend *cpu, const struct matrix *w, bool expert);
+struct activation_layout cpu_activation_layout(unsigned activation, size_t cols);
 /* Quantises rows in parallel. x: rows `x_stride` floats apart. */
 void cpu_quantize_rows(struct cpu_backend *cpu, const float *x, size_t x_stride, size_t rows, const struct activation_layout *layout,
                        uint8_t *out);

@@ -7,23 +7,89 @@
 #define SEGMENTS_MAX 64
 #define CHUNK_BYTES (32u << 10) /* weights a thread takes at a time: large beside a hand-over, small beside a matrix */
 
-unsigned cpu_activation_block(const struct cpu_backend *cpu, const struct matrix *w) {
-    return cpu->limits.exact ? 0 : matrix_activation_block(w->format, w->group_cols);
+unsigned cpu_activation_of(unsigned format, uint32_t group_cols, bool expert) {
+    unsigned block = matrix_activation_block(format, group_cols);
+    return block && matrix_activation_parts(format, expert) == 2 ? block + CPU_TWO_PARTS : block;
 }
 
-void cpu_product(const struct cpu_backend *cpu, const struct matmul_args *args, unsigned worker) {
+unsigned cpu_activation(const struct cpu_backend *cpu, const struct matrix *w, bool expert) {
+    return cpu->limits.exact ? 0 : cpu_activation_of(w->format, w->group_cols, expert);
+}
+
+struct activation_layout cpu_activation_layout(unsigned activation, size_t cols) {
+    struct activation_layout layout = activation_layout(activation & ~CPU_TWO_PARTS, cols);
+    if (activation & CPU_TWO_PARTS) {
+        layout.parts = 2;
+        layout.row_bytes *= 2;
+    }
+    return layout;
+}
+
+static void product_of_one_part(const struct cpu_backend *cpu, const struct matmul_args *args, unsigned worker) {
+    if (args->tokens < MATMUL_MANY || !cpu->kernels->matmul_many || !cpu->kernels->matmul_many(args, cpu->workers[worker].many))
+        cpu->kernels->matmul[args->w->format](args);
+}
+
+/* Few enough outputs and rows for `both`: products with both parts, then their sums. */
+static void product_of_two_parts(const struct cpu_backend *cpu, const struct matmul_args *args, unsigned worker) {
+    size_t part_bytes = activation_layout(matrix_activation_block(args->w->format, args->w->group_cols), args->w->cols).row_bytes;
+    size_t outputs = args->row_end - args->row_begin, next = args->tokens * outputs; /* from a first part to its second, in `both` */
+    float *both = cpu->workers[worker].both, *first = both;
+    struct matrix rows = matrix_rows(args->w, args->row_begin, outputs);
+    struct matmul_args parts = {.w = &rows,
+                                .row_end = outputs,
+                                .x = args->x,
+                                .x_row_bytes = args->x_row_bytes,
+                                .tokens = args->tokens,
+                                .y = both,
+                                .y_stride = outputs};
+    bool adjacent = args->tokens == 1 || args->x_row_bytes == 2 * part_bytes;
+    if (adjacent) { /* parts are rows like all others */
+        parts.tokens = 2 * args->tokens;
+        parts.x_row_bytes = part_bytes;
+        product_of_one_part(cpu, &parts, worker);
+    } else {
+        product_of_one_part(cpu, &parts, worker);
+        parts.x += part_bytes;
+        parts.y += next;
+        product_of_one_part(cpu, &parts, worker);
+    }
+    for (size_t t = 0; t < args->tokens; t++, first += adjacent ? 2 * outputs : outputs) {
+        const float *second = first + (adjacent ? outputs : next);
+        float *y = args->y + t * args->y_stride + args->row_begin;
+        for (size_t r = 0; r < outputs; r++)
+            y[r] = first[r] + second[r];
+    }
+}
+
+static void product_in_pieces(const struct cpu_backend *cpu, const struct matmul_args *args, unsigned worker) {
+    for (size_t row = args->row_begin; row < args->row_end; row += CPU_SPLIT_ROWS)
+        for (size_t token = 0; token < args->tokens; token += CPU_SPLIT_TOKENS) {
+            struct matmul_args piece = *args;
+            piece.row_begin = row;
+            piece.row_end = row + CPU_SPLIT_ROWS < args->row_end ? row + CPU_SPLIT_ROWS : args->row_end;
+            piece.tokens = args->tokens - token < CPU_SPLIT_TOKENS ? args->tokens - token : CPU_SPLIT_TOKENS;
+            piece.x = args->x + token * args->x_row_bytes;
+            piece.y = args->y + token * args->y_stride;
+            product_of_two_parts(cpu, &piece, worker);
+        }
+}
+
+void cpu_product(const struct cpu_backend *cpu, const struct matmul_args *args, unsigned parts, unsigned worker) {
     if (cpu->limits.exact)
         cpu->kernels->matmul_f32(args, cpu->workers[worker].decode);
     else if (args->w->col_bytes)
         cpu->kernels->matmul_columns(args);
-    else if (args->tokens < MATMUL_MANY || !cpu->kernels->matmul_many || !cpu->kernels->matmul_many(args, cpu->workers[worker].many))
-        cpu->kernels->matmul[args->w->format](args);
+    else if (parts == 2)
+        product_in_pieces(cpu, args, worker);
+    else
+        product_of_one_part(cpu, args, worker);
 }
 
 /* ---- quantising ---- */
 
 struct quantize_job {
-    const struct kernel_table *kernels;
+    const struct cpu_backend *cpu;
     const float *x;
     size_t x_stride;
     const struct activation_layout *layout;
@@ -32,14 +98,21 @@ struct quantize_job {
 
 static void quantize_body(void *context, size_t begin, size_t end, unsigned worker) {
     const struct quantize_job *job = context;
-    (void)worker;
-    for (size_t r = begin; r < end; r++)
-        job->kernels->quantize(job->x + r * job->x_stride, job->layout->cols, job->layout->block, job->out + r * job->layout->row_bytes);
+    const struct activation_layout *layout = job->layout;
+    for (size_t r = begin; r < end; r++) {
+        const float *x = job->x + r * job->x_stride;
+        uint8_t *out = job->out + r * layout->row_bytes;
+        job->cpu->kernels->quantize(x, layout->cols, layout->block, out);
+        if (layout->parts == 1)
+            continue;
+        activation_remainder(x, out, layout, job->cpu->workers[worker].left);
+        job->cpu->kernels->quantize(job->cpu->workers[worker].left, layout->cols, layout->block, out + layout->row_bytes / 2);
+    }
 }
 
 void cpu_quantize_rows(struct cpu_backend *cpu, const float *x, size_t x_stride, size_t rows, const struct activation_layout *layout,
                        uint8_t *out) {
-    struct quantize_job job = {cpu->kernels, x, x_stride, layout, out};
+    struct quantize_job job = {cpu, x, x_stride, layout, out};
     thread_pool_run(cpu->pool, rows, 4, quantize_body, &job);
 }
 
@@ -59,6 +132,7 @@ struct matmul_job {
     size_t segment_count, items;
     const uint8_t *x;
     size_t x_row_bytes, tokens;
+    unsigned parts; /* of a row of x */
 };
 
 static void segment_rows(const struct matmul_job *job, const struct segment *s, size_t begin, size_t end, unsigned worker) {
@@ -70,7 +144,7 @@ static void segment_rows(const struct matmul_job *job, const struct segment *s, 
                                .tokens = job->tokens,
                                .y = s->y + s->part.first_row,
                                .y_stride = s->y_stride};
-    cpu_product(job->cpu, &args, worker);
+    cpu_product(job->cpu, &args, job->parts, worker);
     if (!s->bias)
         return;
     for (size_t t = 0; t < job->tokens; t++)
@@ -106,11 +180,12 @@ static void run_segments(struct cpu_backend *cpu, struct matmul_job *job) {
     job->segment_count = job->items = 0;
 }
 
-/* All outputs whose weights want this block of activations. */
-static void run_block(struct cpu_backend *cpu, const struct op *op, const struct op_call *call, unsigned block, struct matmul_job *job) {
+/* All outputs whose weights take activations like this. */
+static void run_block(struct cpu_backend *cpu, const struct op *op, const struct op_call *call, unsigned activation,
+                      struct matmul_job *job) {
     for (uint32_t o = 0; o < op->matmul.outputs; o++) {
         const struct weight_view *view = &call->weight[o];
-        if (cpu_activation_block(cpu, &view->parts[0].matrix) != block)
+        if (cpu_activation(cpu, &view->parts[0].matrix, false) != activation)
             continue;
         for (size_t p = 0; p < view->part_count; p++) {
             if (job->segment_count == SEGMENTS_MAX)
@@ -131,23 +206,24 @@ void cpu_run_matmul(struct cpu_backend *cpu, const struct op *op, const struct o
     size_t cols = call->weight[0].parts[0].matrix.cols;
     bool done[OP_WEIGHTS_MAX] = {false};
     for (uint32_t o = 0; o < op->matmul.outputs; o++) {
-        unsigned block = cpu_activation_block(cpu, &call->weight[o].parts[0].matrix);
+        unsigned activation = cpu_activation(cpu, &call->weight[o].parts[0].matrix, false);
         for (uint32_t earlier = 0; earlier < o; earlier++)
-            done[o] = done[o] || cpu_activation_block(cpu, &call->weight[earlier].parts[0].matrix) == block;
+            done[o] = done[o] || cpu_activation(cpu, &call->weight[earlier].parts[0].matrix, false) == activation;
         if (done[o])
             continue;
-        if (block == 0) {
+        if (activation == 0) {
             job.x = (const uint8_t *)call->in[0];
             job.x_row_bytes = call->in_width[0] * sizeof(float);
         } else {
-            if (!call->same_input || cpu->inputs_block != block) {
-                cpu->inputs_layout = activation_layout(block, cols);
+            if (!call->same_input || cpu->inputs_activation != activation) {
+                cpu->inputs_layout = cpu_activation_layout(activation, cols);
                 cpu_quantize_rows(cpu, call->in[0], call->in_width[0], call->rows, &cpu->inputs_layout, cpu->inputs);
-                cpu->inputs_block = block;
+                cpu->inputs_activation = activation;
             }
             job.x = cpu->inputs;
             job.x_row_bytes = cpu->inputs_layout.row_bytes;
         }
-        run_block(cpu, op, call, block, &job);
+        job.parts = activation & CPU_TWO_PARTS ? 2 : 1;
+        run_block(cpu, op, call, activation, &job);
     }
 }
