@@ -117,6 +117,21 @@ def llama4(weights):
     return out
 
 
+def step3p5(weights):
+    """Norms around 0, the mixture beside the feed-forward's place."""
+    out = {}
+    for key, value in weights.items():
+        for new, old in (
+            (".moe.gate.", ".mlp.gate.gate."),
+            (".moe.router_bias", ".mlp.gate.router_bias"),
+            (".moe.", ".mlp.switch_mlp."),
+            (".share_expert.", ".mlp.share_expert."),
+        ):
+            key = key.replace(old, new)
+        out[key] = to_bfloat16(value - 1) if key.endswith("norm.weight") else value
+    return out
+
+
 def wrapped(weights):
     """The text model of a multimodal checkpoint."""
     return {
@@ -238,6 +253,35 @@ FAMILIES = {
             ),
         ),
         mistral4,
+    ),
+    "step3p5": (
+        dict(
+            BASE,
+            model_type="step3p5",
+            num_hidden_layers=4,
+            num_attention_groups=2,
+            head_dim=16,
+            layer_types=["full_attention"] + SLIDE[:3],
+            sliding_window=12,
+            rope_theta=[500000.0, 10000.0, 10000.0, 10000.0],
+            partial_rotary_factors=[0.5, 1.0, 1.0, 1.0],
+            yarn_only_types=["full_attention"],
+            rope_scaling=dict(
+                rope_type="llama3", factor=2.0, low_freq_factor=1.0, high_freq_factor=32.0, original_max_position_embeddings=64
+            ),
+            attention_other_setting=dict(num_attention_heads=6, num_attention_groups=2),
+            use_head_wise_attn_gate=True,
+            moe_num_experts=8,
+            moe_top_k=2,
+            moe_intermediate_size=16,
+            share_expert_dim=24,
+            moe_layers_enum="1,2,3",
+            moe_router_scaling_factor=1.75,
+            norm_expert_weight=True,
+            swiglu_limits=[0.0, 0.0, 0.4, 0.3],
+            swiglu_limits_shared=[0.5, 0.0, 0.0, 0.4],
+        ),
+        step3p5,
     ),
     "stablelm": (
         dict(BASE, model_type="stablelm", use_qkv_bias=True, partial_rotary_factor=0.25, layer_norm_eps=1e-5),

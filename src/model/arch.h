@@ -46,6 +46,7 @@ struct arch_spec {
     bool qk_norm_unweighted;             /* after rope, without a weight, in layers that rotate, unless use_qk_norm is false (llama 4) */
     bool v_norm;                         /* values are normalised per head, without a weight; k also serves as v where there is no v */
     bool head_sizes_from_rows;           /* head sizes and numbers of key heads differ between layers: rows of q, k and v say them */
+    bool heads_from_rows;                /* numbers of heads differ between layers: rows of q and k say them, by the one head size */
     bool gguf_interleaved_qk;            /* GGUF stores q and k rows as neighbouring pairs (converter of llama): undone after the product */
     bool rope_pairs_gguf, rope_pairs_hf; /* rotates neighbours, else halves */
     bool gguf_value_heads_tiled;         /* linear attention: GGUF's converter moved value heads: head h reads key head h % key heads */

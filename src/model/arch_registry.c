@@ -72,6 +72,7 @@ static const struct arch_spec *const rows[] = {
     &arch_smollm3,
     &arch_stablelm,
     &arch_starcoder2,
+    &arch_step3p5,
     &arch_telechat3,
     &arch_youtu,
     /* clang-format on */

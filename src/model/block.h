@@ -103,6 +103,6 @@ MUST_CHECK enum status block_attention_out(const struct layer_context *context, 
 /* buffer *= factor; nothing for 1. */
 MUST_CHECK enum status block_scale(const struct layer_context *context, uint32_t buffer, double factor, struct error *err);
 /* Fills kind and numbers of an OP_GATE. */
-MUST_CHECK enum status block_gate_options(const struct layer_context *context, struct op *op, struct error *err);
+MUST_CHECK enum status block_gate_options(const struct layer_context *context, bool of_experts, struct op *op, struct error *err);
 /* Head dimension of a layer, by the file, by the rows of q, or hidden / heads. */
 MUST_CHECK enum status block_head_dim(const struct binder *binder, uint32_t layer, uint32_t *head_dim, struct error *err);

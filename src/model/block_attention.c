@@ -54,9 +54,13 @@ static enum status read_shape(const struct layer_context *c, struct attention_sh
     shape->v_dim = params_has(p, PARAM_V_HEAD_DIM) ? params_u32(p, PARAM_V_HEAD_DIM, c->layer) : shape->head_dim;
     if (c->binder->arch->head_sizes_from_rows)
         shape_from_rows(c, shape);
+    if (c->binder->arch->heads_from_rows) {
+        shape->heads = (uint32_t)(bind_rows(c->binder, ROLE_Q, c->layer) / shape->head_dim);
+        shape->kv_heads = (uint32_t)(bind_rows(c->binder, ROLE_K, c->layer) / shape->head_dim);
+    }
     if (layer_mixer(c->binder, c->layer) == MIXER_STEADY_ATTENTION)
         shape->kv_heads = shape->heads;
-    if (shape->kv_heads == 0 || shape->heads % shape->kv_heads != 0)
+    if (shape->heads == 0 || shape->kv_heads == 0 || shape->heads % shape->kv_heads != 0)
         return error_set(err, STATUS_CORRUPT, "%s: layer %u: %u heads do not divide into %u key heads",
                          catalogue_path(c->binder->catalogue), c->layer, shape->heads, shape->kv_heads);
     if (c->kv_state != PLAN_NONE && c->binder->plan->states[c->kv_state].head_dim != shape->head_dim)

@@ -115,7 +115,7 @@ static enum status emit_experts(const struct layer_context *c, uint32_t in, uint
     struct plan_step step = plan_step_of(OP_EXPERTS, (int32_t)c->layer), gate = plan_step_of(OP_GATE, (int32_t)c->layer);
     uint32_t width = 0;
     TRY(read_expert_width(c, &width, err));
-    TRY(block_gate_options(c, &gate.op, err));
+    TRY(block_gate_options(c, true, &gate.op, err));
     TRY(plan_add_buffer(b->plan, "experts_out", c->hidden, out, err));
     step.op.experts.experts = experts;
     step.op.experts.top_k = top_k;

@@ -63,7 +63,7 @@ enum status block_ffn_named(const struct layer_context *c, const struct ffn_role
     }
     TRY(plan_add_step(plan, &first, err));
     TRY(block_scale(c, gate, params_factor(c->binder->params, c->binder->catalogue, "mlp_multipliers", 0), err));
-    TRY(block_gate_options(c, &act.op, err));
+    TRY(block_gate_options(c, false, &act.op, err));
     act.in[0] = act.out[0] = gate;
     TRY(plan_add_step(plan, &act, err));
     TRY(bind_outputs(c, &down_request, 1, &down, err));

@@ -75,7 +75,7 @@ enum status block_layer_input(const struct layer_context *c, uint32_t inputs, ui
     gate.in[0] = c->residual;
     gate.out[0] = gated;
     TRY(plan_add_step(b->plan, &gate, err));
-    TRY(block_gate_options(c, &act.op, err));
+    TRY(block_gate_options(c, false, &act.op, err));
     act.op.gate.u_offset = c->layer * size;
     act.in[0] = act.out[0] = gated;
     act.in[1] = inputs;

@@ -37,12 +37,25 @@ static enum status read_xielu(const struct layer_context *c, struct op *op, stru
     return STATUS_OK;
 }
 
-enum status block_gate_options(const struct layer_context *c, struct op *op, struct error *err) {
+/* Limits by layer, of experts and of other feed-forwards; without one, or 0, nothing is clamped. */
+static void read_limit(const struct layer_context *c, bool of_experts, struct op *op) {
+    double limit = 0;
+    const struct meta_value *list =
+        params_meta(c->binder->params, c->binder->catalogue, of_experts ? "swiglu_limits" : "swiglu_limits_shared");
+    if (!list || list->type != META_ARRAY || !meta_array_f64(list, c->layer, &limit))
+        limit = 0;
+    op->gate.gate = limit > 0 ? GATE_SILU_CLAMPED : GATE_SILU;
+    op->gate.b = (float)limit;
+}
+
+enum status block_gate_options(const struct layer_context *c, bool of_experts, struct op *op, struct error *err) {
     const struct binder *b = c->binder;
     CHECK(op->kind == OP_GATE);
     op->gate.gate = b->arch->gate;
     if (b->arch->gate == GATE_XIELU)
         return read_xielu(c, op, err);
+    if (b->arch->gate == GATE_SILU_CLAMPED)
+        read_limit(c, of_experts, op);
     if (b->arch->gate == GATE_SWIGLU_CLAMPED) {
         op->gate.a = (float)params_f64(b->params, PARAM_GATE_ALPHA, c->layer);
         op->gate.b = (float)params_f64(b->params, PARAM_GATE_LIMIT, c->layer);

@@ -36,6 +36,7 @@ static enum status rope_table_for(struct build *b, uint32_t layer, bool window, 
         return STATUS_OK;
     const struct arch_spec *arch = b->binder->arch;
     struct rope_request request = {.kind = window ? ROPE_WINDOW_LAYERS : ROPE_FULL_LAYERS,
+                                   .layer = layer,
                                    .theta_initial = arch->rope_theta,
                                    .window_theta_initial = arch->rope_window_theta,
                                    .partial_initial = arch->rope_partial,

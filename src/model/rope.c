@@ -64,6 +64,12 @@ static void find_hf_scope(struct rope_scope *scope, enum rope_layer_kind kind) {
     }
 }
 
+/* An element of a list in config.json that has one for each layer. */
+static bool listed(const struct rope_scope *scope, const struct rope_request *request, const char *key, double *value) {
+    const struct meta_value *list = params_meta(scope->params, scope->catalogue, key);
+    return list && list->type == META_ARRAY && meta_array_f64(list, request->layer, value);
+}
+
 static double read_theta(const struct rope_scope *scope, const struct rope_request *request) {
     double theta = request->theta_initial > 0 ? request->theta_initial : 10000;
     bool window = request->kind == ROPE_WINDOW_LAYERS;
@@ -74,7 +80,7 @@ static double read_theta(const struct rope_scope *scope, const struct rope_reque
             theta = request->window_theta_initial;
         return theta;
     }
-    if (scope_f64(scope, "rope_theta", &theta))
+    if (scope_f64(scope, "rope_theta", &theta) || listed(scope, request, "rope_theta", &theta))
         return theta;
     (void)meta_f64(params_meta(scope->params, scope->catalogue, "rope_theta"), &theta);
     if (window && !meta_f64(params_meta(scope->params, scope->catalogue, "rope_local_base_freq"), &theta) &&
@@ -92,7 +98,7 @@ static uint32_t read_dim(const struct rope_scope *scope, const struct rope_reque
             meta_f64(params_meta(scope->params, scope->catalogue, "rope.dimension_count_swa"), &window_dim) && window_dim > 0)
             dim = window_dim < request->head_dim ? (uint32_t)window_dim : request->head_dim;
     } else if (!request->whole &&
-               (scope_f64(scope, "partial_rotary_factor", &partial) ||
+               (listed(scope, request, "partial_rotary_factors", &partial) || scope_f64(scope, "partial_rotary_factor", &partial) ||
                 meta_f64(params_meta(scope->params, scope->catalogue, "partial_rotary_factor"), &partial) || (dim == 0 && partial > 0))) {
         dim = partial > 0 && partial <= 1 ? (uint32_t)(request->head_dim * partial) : 0;
     }

@@ -34,6 +34,7 @@ enum rope_layer_kind { ROPE_FULL_LAYERS, ROPE_WINDOW_LAYERS };
 struct rope_request {
     enum rope_layer_kind kind;
     uint32_t head_dim;
+    uint32_t layer;              /* lists of one value for each layer are read at this place */
     double theta_initial;        /* when the file says nothing; 0: 10000 */
     double window_theta_initial; /* for window layers; 0: as full layers */
     bool whole;                  /* head_dim is the rotated part already, whatever a partial factor says */

@@ -240,6 +240,8 @@ static double gate_in_double(enum gate_kind kind, double g, double u) {
     case GATE_SWIGLU_CLAMPED: /* alpha 1.702, limit 1.5 */
         g = fmin(g, 1.5);
         return g / (1 + exp(-1.702 * g)) * (fmax(fmin(u, 1.5), -1.5) + 1);
+    case GATE_SILU_CLAMPED: /* limit 1.5 */
+        return fmin(g / (1 + exp(-g)), 1.5) * fmax(fmin(u, 1.5), -1.5);
     case GATE_SIGMOID:
         return u / (1 + exp(-g));
     case GATE_XIELU: /* 0.8, 0.7, 0.5, -1e-6 */
@@ -251,7 +253,8 @@ static double gate_in_double(enum gate_kind kind, double g, double u) {
 
 static void ref_gates_equal_double(void **state) {
     (void)state;
-    static const float a[] = {0, 0, 0, 0, 1.702f, 0, 0.8f}, b[] = {0, 0, 0, 0, 1.5f, 0, 0.7f};
+    static const float a[GATE_KIND_COUNT] = {[GATE_SWIGLU_CLAMPED] = 1.702f, [GATE_XIELU] = 0.8f};
+    static const float b[GATE_KIND_COUNT] = {[GATE_SWIGLU_CLAMPED] = 1.5f, [GATE_SILU_CLAMPED] = 1.5f, [GATE_XIELU] = 0.7f};
     for (unsigned kind = 0; kind < GATE_KIND_COUNT; kind++)
         for (int i = -300; i <= 300; i++) {
             float g = (float)i * 0.03125f, u = (float)(i % 7) * 0.5f, y;

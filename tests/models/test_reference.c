@@ -178,6 +178,7 @@ static const struct reference {
     {"smollm3-nope4", GGUF},
     {"stablelm", HF},
     {"starcoder2", HF},
+    {"step3p5", HF},
     {"telechat3", HF},
     {"youtu_llm", HF | GGUF},
     {"youtu_llm-mlx-kv_b", HF | QUANTISED},

@@ -31,6 +31,9 @@ static float activation(float g, const struct gate_args *args) {
     case GATE_SWIGLU_CLAMPED:
         g = g > args->b ? args->b : g;
         return g * math_sigmoid(args->a * g);
+    case GATE_SILU_CLAMPED:
+        g = g * math_sigmoid(g);
+        return g > args->b ? args->b : g;
     case GATE_SIGMOID:
         return math_sigmoid(g);
     case GATE_XIELU:
@@ -45,10 +48,11 @@ void ref_gate(const struct gate_args *args) {
         float y = activation(args->gate[i], args);
         if (args->up) {
             float u = args->up[i];
-            if (args->kind == GATE_SWIGLU_CLAMPED) {
+            if (args->kind == GATE_SWIGLU_CLAMPED || args->kind == GATE_SILU_CLAMPED) {
                 u = u > args->b ? args->b : u;
-                u = (u < -args->b ? -args->b : u) + 1.0f;
+                u = u < -args->b ? -args->b : u;
             }
+            u = args->kind == GATE_SWIGLU_CLAMPED ? u + 1.0f : u;
             y *= u;
         }
         args->y[i] = y;

@@ -74,5 +74,6 @@ extern const struct arch_spec arch_seed_oss;
 extern const struct arch_spec arch_smollm3;
 extern const struct arch_spec arch_stablelm;
 extern const struct arch_spec arch_starcoder2;
+extern const struct arch_spec arch_step3p5;
 extern const struct arch_spec arch_telechat3;
 extern const struct arch_spec arch_youtu;
