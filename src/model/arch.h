@@ -1,7 +1,7 @@
 /*
  * arch: a model family as data: which names it goes by, what differs from the usual rules, which blocks its layers are made of.
  *
- * A family made of known blocks is one file in arch/ with one row, one line in arch_registry.c and one reference model
+ * A family made of known blocks is one file in arch/ with one row, one line in arch_list.inc and one reference model
  * (docs/ADD_A_MODEL.md). If a row would need an `if`, it is a new block. Biases are used where the tensors exist; the width of a
  * q/k norm's weight says whether it works per head or on the whole row.
  */

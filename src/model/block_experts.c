@@ -24,7 +24,8 @@ static enum router_score router_score(const struct binder *b) {
         break;
     }
     if (catalogue_world(b->catalogue) == CATALOGUE_HF && (meta_text(params_meta(b->params, b->catalogue, "scoring_func"), &name) ||
-                                                          meta_text(params_meta(b->params, b->catalogue, "score_function"), &name))) {
+                                                          meta_text(params_meta(b->params, b->catalogue, "score_function"), &name) ||
+                                                          meta_text(params_meta(b->params, b->catalogue, "score_func"), &name))) {
         if (text_is(name, "sigmoid"))
             return ROUTER_SIGMOID;
         if (text_is(name, "softmax"))
