@@ -349,14 +349,48 @@ def make(out, name):
     sys.exit("%s: no seed gives clear steps" % name)
 
 
+def stack_experts(tensors, layers, experts):
+    for i in range(layers):
+        for p in ("gate_proj", "up_proj", "down_proj"):
+            names = ["model.layers.%d.mlp.experts.%d.%s.weight" % (i, e, p) for e in range(experts)]
+            if names[0] in tensors:
+                tensors["model.layers.%d.mlp.experts.%s.weight" % (i, p)] = np.stack([tensors.pop(n) for n in names])
+
+
+def qwen3_next_for_gguf(c, tensors):
+    """Qwen3 Next by llama.cpp's rules: 1 added to norms, rates as they act, q, k, v and z of all heads apart, the prediction layer last."""
+    n, heads, values = c["num_hidden_layers"], c["linear_num_key_heads"], c["linear_num_value_heads"]
+    k, v = c["linear_key_head_dim"], values // heads * c["linear_value_head_dim"]
+    around = {"fc": "eh_proj", "pre_fc_norm_embedding": "enorm", "pre_fc_norm_hidden": "hnorm", "norm": "shared_head.norm"}
+    out = {}
+    for key, value in tensors.items():
+        key = key.replace("mtp.layers.0.", "model.layers.%d." % n)
+        if key.startswith("mtp."):
+            key = "model.layers.%d.%s.weight" % (n, around[key.split(".")[1]])
+        if value.ndim == 1 and "norm" in key and "linear_attn.norm" not in key:
+            value = value + 1
+        if key.endswith("A_log"):
+            value = -np.exp(value)
+        if key.endswith("conv1d.weight"):
+            value = value.reshape(len(value), -1)
+        if key.endswith("in_proj_qkvz.weight"):
+            by_head = value.reshape(heads, -1, value.shape[-1])
+            pieces = [x.reshape(-1, value.shape[-1]) for x in np.split(by_head, [k, 2 * k, 2 * k + v], 1)]
+            out[key.replace("in_proj_qkvz", "in_proj_z")] = pieces[3]
+            key, value = key.replace("in_proj_qkvz", "in_proj_qkv"), np.concatenate(pieces[:3])
+        out[key.replace("dt_bias", "dt_proj.bias")] = value
+    return out
+
+
 def to_gguf(out, name):
-    """glm4_moe-mtp under GGUF's names."""
+    """A target with its prediction layer under GGUF's names."""
     import gguf
 
     source = Path(out) / name[: -len(".gguf")]
     c = json.load(open(source / "config.json"))
-    n, arch = c["num_hidden_layers"], "glm4moe"
-    w = gguf.GGUFWriter(Path(out) / name, arch)
+    qwen, n = c["model_type"] == "qwen3_next", c["num_hidden_layers"]
+    experts = c["num_experts"] if qwen else c["n_routed_experts"]
+    w = gguf.GGUFWriter(Path(out) / name, "qwen3next" if qwen else "glm4moe")
     w.add_block_count(n + 1)
     w.add_context_length(c["max_position_embeddings"])
     w.add_embedding_length(c["hidden_size"])
@@ -368,32 +402,41 @@ def to_gguf(out, name):
     w.add_rope_dimension_count(int(c["head_dim"] * c["partial_rotary_factor"]))
     w.add_rope_freq_base(c["rope_theta"])
     w.add_layer_norm_rms_eps(c["rms_norm_eps"])
-    w.add_expert_count(c["n_routed_experts"])
+    w.add_expert_count(experts)
     w.add_expert_used_count(c["num_experts_per_tok"])
-    w.add_expert_shared_count(c["n_shared_experts"])
     w.add_expert_feed_forward_length(c["moe_intermediate_size"])
-    w.add_leading_dense_block_count(c["first_k_dense_replace"])
-    w.add_expert_weights_scale(c["routed_scaling_factor"])
-    w.add_expert_weights_norm(c["norm_topk_prob"])
-    w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    if qwen:
+        w.add_expert_shared_feed_forward_length(c["shared_expert_intermediate_size"])
+        w.add_ssm_conv_kernel(c["linear_conv_kernel_dim"])
+        w.add_ssm_state_size(c["linear_key_head_dim"])
+        w.add_ssm_group_count(c["linear_num_key_heads"])
+        w.add_ssm_time_step_rank(c["linear_num_value_heads"])
+        w.add_ssm_inner_size(c["linear_num_value_heads"] * c["linear_value_head_dim"])
+        w.add_uint32("qwen3next.full_attention_interval", c["full_attention_interval"])
+    else:
+        w.add_expert_shared_count(c["n_shared_experts"])
+        w.add_leading_dense_block_count(c["first_k_dense_replace"])
+        w.add_expert_weights_scale(c["routed_scaling_factor"])
+        w.add_expert_weights_norm(c["norm_topk_prob"])
+        w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
     w.add_nextn_predict_layers(1)
     w.add_string("tokenizer.ggml.model", "none")
-    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.GLM4_MOE, n + 1)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.QWEN3NEXT if qwen else gguf.MODEL_ARCH.GLM4_MOE, n + 1)
+    nextn = {"eh_proj", "enorm", "hnorm", "shared_head.norm"}
     tensors = {k: np.array(v.astype(mx.float32)) for k, v in mx.load(str(source / "model.safetensors")).items()}
-    for i in range(n + 1):
-        for p in ("gate_proj", "up_proj", "down_proj"):
-            found = [
-                tensors.pop("model.layers.%d.mlp.experts.%d.%s.weight" % (i, e, p))
-                for e in range(c["n_routed_experts"])
-                if "model.layers.%d.mlp.experts.%d.%s.weight" % (i, e, p) in tensors
-            ]
-            if found:
-                tensors["model.layers.%d.mlp.experts.%s.weight" % (i, p)] = np.stack(found)
+    if qwen:
+        tensors = qwen3_next_for_gguf(c, tensors)
+    stack_experts(tensors, n + 1, experts)
     for k, v in tensors.items():
         k = k.replace("e_score_correction_bias", "e_score_correction.bias")
-        new = names.get_name(k, try_suffixes=(".weight", ".bias"))
+        part = k[len("model.layers.%d." % n) : -len(".weight")]
+        new = (
+            "blk.%d.nextn.%s.weight" % (n, part.replace(".", "_"))
+            if part in nextn
+            else names.get_name(k, try_suffixes=(".weight", ".bias"))
+        )
         assert new, k
-        if v.ndim == 1 or "ffn_gate_inp." in new:
+        if v.ndim == 1 or "ffn_gate_inp" in new or "conv1d" in new:
             w.add_tensor(new, v.astype(np.float32))
         else:
             w.add_tensor(new, gguf.quants.quantize(v, gguf.GGMLQuantizationType.BF16), raw_dtype=gguf.GGMLQuantizationType.BF16)
@@ -402,5 +445,5 @@ def to_gguf(out, name):
 
 
 if __name__ == "__main__":
-    for made in sys.argv[2:] or list(MAKERS) + ["glm4_moe-mtp.gguf"]:
+    for made in sys.argv[2:] or list(MAKERS) + ["glm4_moe-mtp.gguf", "qwen3_next-mtp.gguf"]:
         to_gguf(sys.argv[1], made) if made.endswith(".gguf") else make(sys.argv[1], made)

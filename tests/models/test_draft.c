@@ -28,6 +28,7 @@ static const struct draft_reference {
     {"llama-eagle3", "llama-eagle3/drafter", "llama-eagle3/expected", false},
     {"mimo-mtp", NULL, "mimo-mtp/expected", false},
     {"qwen3_next-mtp", NULL, "qwen3_next-mtp/expected", false},
+    {"qwen3_next-mtp.gguf", NULL, "qwen3_next-mtp.expected", false},
 };
 enum { REFERENCES = sizeof references / sizeof *references };
 
