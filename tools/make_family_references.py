@@ -219,6 +219,32 @@ FAMILIES = {
         ),
         experts_one_by_one,
     ),
+    "mellum": (
+        dict(
+            BASE,
+            model_type="mellum",
+            num_hidden_layers=4,
+            head_dim=16,
+            layer_types=SLIDE,
+            sliding_window=12,
+            num_experts=8,
+            num_experts_per_tok=2,
+            moe_intermediate_size=16,
+            norm_topk_prob=True,
+            rope_parameters=dict(
+                full_attention=dict(
+                    rope_type="yarn",
+                    rope_theta=500000.0,
+                    factor=4.0,
+                    original_max_position_embeddings=64,
+                    beta_fast=32.0,
+                    beta_slow=1.0,
+                ),
+                sliding_attention=dict(rope_type="default", rope_theta=10000.0),
+            ),
+        ),
+        experts_one_by_one,
+    ),
     "mistral4": (
         dict(
             BASE,

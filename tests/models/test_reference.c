@@ -111,6 +111,7 @@ static const struct reference {
     {"llama-tied-bias", HF | GGUF},
     {"llama-tied-bias-fused", GGUF},
     {"llama4", HF},
+    {"mellum", HF},
     {"mimo", HF},
     {"mimo_v2_flash", HF},
     {"mimo_v2_flash-hd24", GGUF},
