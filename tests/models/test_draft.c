@@ -170,6 +170,54 @@ static void test_other_target(void **state) {
     refused("qwen3_next-mtp", "gemma4_assistant/assistant", SLUICE_CORRUPT, "pre_projection");
 }
 
+/* ---- no memory ---- */
+
+static bool ignore_row(void *context, uint32_t row, const float *logits) {
+    (void)context;
+    (void)row;
+    return isfinite(logits[0]);
+}
+
+/* Opens, loads and drafts with the number-th allocation failing: all of it works, or what failed says so; nothing is left behind. False:
+ * there is no such allocation. */
+static bool fails_cleanly(const char *target, const char *drafter, uint64_t number) {
+    static const uint32_t ids[8] = {5, 6, 7, 8, 9, 10, 11, 12};
+    const sluice_load_options options = {.ram = SLUICE_RAM_ALL, .threads = 1, .context = 16, .logit_rows = 2};
+    char target_path[512], drafter_path[512];
+    sluice_error error;
+    sluice_model *model;
+    (void)snprintf(target_path, sizeof target_path, "%s", model_path(target, ""));
+    (void)snprintf(drafter_path, sizeof drafter_path, "%s", drafter ? model_path(drafter, "") : "");
+    uint64_t live_bytes = engine_live_bytes(), refusals = memory_refusals();
+    engine_forget_peak();
+    memory_fail_after(number);
+    sluice_status status = sluice_open(target_path, &model, &error);
+    if (status == SLUICE_OK)
+        status = sluice_tool_open_draft(model, drafter ? drafter_path : NULL, &error);
+    if (status == SLUICE_OK)
+        status = sluice_load(model, &options, &error);
+    if (status == SLUICE_OK)
+        status = sluice_tool_draft(model, ids, 8, 3, ignore_row, NULL, &error);
+    memory_fail_after(0);
+    sluice_close(model);
+    assert_int_equal(engine_live_bytes(), live_bytes);
+    if (status != SLUICE_OK && status != SLUICE_NO_MEMORY)
+        fail_msg("%s, allocation %llu: %s: %s", target, (unsigned long long)number, sluice_status_name(status), error.text);
+    return memory_refusals() != refusals;
+}
+
+static void test_no_memory(void **state) {
+    (void)state;
+    static const char *const pairs[][2] = {
+        {"llama-eagle3", "llama-eagle3/drafter"}, {"mimo-mtp", NULL}, {"gemma4_assistant", "gemma4_assistant/assistant"}};
+    for (size_t p = 0; p < sizeof pairs / sizeof *pairs; p++) {
+        uint64_t number = 1;
+        while (fails_cleanly(pairs[p][0], pairs[p][1], number))
+            assert_true(number++ < 100000);
+        assert_true(number > 50);
+    }
+}
+
 /* A drafter's weights are counted: a model with one needs more at least. */
 static void test_plan(void **state) {
     (void)state;
@@ -185,15 +233,15 @@ static void test_plan(void **state) {
 }
 
 int main(void) {
-    static struct CMUnitTest tests[REFERENCES + 4] = {
-        cmocka_unit_test(test_no_prediction_layer),
-        cmocka_unit_test(test_no_drafter),
-        cmocka_unit_test(test_other_target),
-        cmocka_unit_test(test_plan),
+    enum { OTHERS = 5 };
+    static struct CMUnitTest tests[REFERENCES + OTHERS] = {
+        cmocka_unit_test(test_no_prediction_layer), cmocka_unit_test(test_no_drafter),
+        cmocka_unit_test(test_other_target),        cmocka_unit_test(test_plan),
+        cmocka_unit_test(test_no_memory),
     };
     for (size_t i = 0; i < REFERENCES; i++) {
-        tests[4 + i] = (struct CMUnitTest)cmocka_unit_test_prestate(check_draft, (void *)&references[i]);
-        tests[4 + i].name = references[i].expected;
+        tests[OTHERS + i] = (struct CMUnitTest)cmocka_unit_test_prestate(check_draft, (void *)&references[i]);
+        tests[OTHERS + i].name = references[i].expected;
     }
-    return _cmocka_run_group_tests("drafters", tests, REFERENCES + 4, NULL, NULL);
+    return _cmocka_run_group_tests("drafters", tests, REFERENCES + OTHERS, NULL, NULL);
 }
