@@ -100,6 +100,10 @@ int main(int argc, char **argv) {
     }
     if (strcmp(argv[1], "--man-page") == 0)
         return print_man_page();
+    if (strcmp(argv[1], "--family-table") == 0 || strcmp(argv[1], "--format-table") == 0) {
+        (strcmp(argv[1], "--family-table") == 0 ? sluice_tool_family_table : sluice_tool_format_table)(stdout);
+        return EXIT_DONE;
+    }
     const struct command *command = find(argv[1]);
     for (size_t i = 0; i < sizeof apart / sizeof *apart; i++)
         if (strcmp(argv[1], apart[i]->name) == 0)

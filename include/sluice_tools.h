@@ -45,6 +45,9 @@ SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_inspect(const char *path, bo
  */
 SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_doctor(const char *path, const sluice_load_options *options, bool json, FILE *out,
                                                            sluice_error *error);
+/* docs/FAMILIES.md and docs/FORMATS.md, as the program's own tables say it. */
+SLUICE_API void sluice_tool_family_table(FILE *out);
+SLUICE_API void sluice_tool_format_table(FILE *out);
 /* Decodes tensors (all when name_count is 0) to f32 under their own names. */
 SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_dump(const char *path, const char *const *names, size_t name_count,
                                                          const char *out_path, sluice_error *error);

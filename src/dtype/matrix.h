@@ -49,6 +49,7 @@ struct matrix {      /* [rows][cols], borrowed; may be any row range of a weight
 };
 
 const char *matrix_format_name(unsigned format); /* "Q4_K", "affine": for people */
+const char *matrix_format_origin(unsigned format); /* whose files have it, and what it is made of; a format with companions */
 /* Rows [first, first + count) of a matrix. */
 struct matrix matrix_rows(const struct matrix *w, size_t first, size_t count);
 
