@@ -181,7 +181,7 @@ static enum status run_request(struct sluice_model *m, const sluice_request *req
     m->numbers.prompt_ns = result->prompt_ns;
     m->numbers.decode_ns = result->decode_ns;
     store_stats_read(m->store, &m->numbers.after);
-    TRY(status);
+    TRY(engine_explain(m, status, err));
     if (run->status != STATUS_OK) {
         *err = run->err;
         return run->status;
@@ -218,19 +218,22 @@ sluice_status sluice_generate(sluice_model *m, const sluice_request *request, sl
 /* ---- logits ---- */
 
 struct logits_run {
+    uint32_t vocab;
     bool (*on_logits)(void *, uint32_t, const float *);
     void *context;
 };
 
 static enum status hand_out_logits(void *context, uint32_t position, float *logits, struct error *err) {
     struct logits_run *run = context;
+    if (!engine_is_finite(logits, run->vocab))
+        return error_set(err, STATUS_CORRUPT, "the logits at position %u are not numbers", position);
     return run->on_logits(run->context, position, logits) ? STATUS_OK : error_set(err, STATUS_CANCELLED, "stopped by the caller");
 }
 
 sluice_status sluice_logits(sluice_model *m, const uint32_t *ids, size_t count, bool (*on_logits)(void *, uint32_t, const float *),
                             void *context_pointer, sluice_error *error) {
     struct error err = {0};
-    struct logits_run run = {on_logits, context_pointer};
+    struct logits_run run = {m->model->plan.vocab, on_logits, context_pointer};
     enum status status = need_loaded(m, &err);
     if (status == STATUS_OK)
         status = check_prompt(m, ids, count, &err);
@@ -242,7 +245,7 @@ sluice_status sluice_logits(sluice_model *m, const uint32_t *ids, size_t count, 
         const struct session_extend extend = {
             .tokens = ids, .count = (uint32_t)count, .logits_from = 0, .logits = hand_out_logits, .context = &run};
         uint64_t start = clock_now_ns();
-        status = session_extend(m->session, &extend, &err);
+        status = engine_explain(m, session_extend(m->session, &extend, &err), &err);
         m->numbers.prompt_ns = clock_now_ns() - start;
         m->numbers.prompt_tokens = (uint32_t)count;
         store_stats_read(m->store, &m->numbers.after);

@@ -66,5 +66,8 @@ void engine_set_queue_wrapper(struct sluice_model *model, struct queue_wrapper w
 MUST_CHECK enum status engine_need_tokenizer(const struct sluice_model *m, struct error *err);
 /* Copies between the library's and the public form. */
 sluice_status engine_report(enum status status, const struct error *from, sluice_error *to);
+bool engine_is_finite(const float *values, size_t count);
+/* Says in *err, when a request failed because a result was no number, which layer and tensor made it. Returns status. */
+enum status engine_explain(struct sluice_model *m, enum status status, struct error *err);
 /* A plan as metrics and doctor give it; the caller owns it. NULL: no memory. */
 json_t *engine_plan_json(const sluice_plan *plan);

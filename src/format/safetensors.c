@@ -16,6 +16,7 @@ struct load {
     uint32_t file;
     const struct file_set *files;
     uint64_t data_begin, data_bytes; /* in the file */
+    uint64_t tensor_bytes; /* of all so far */
 };
 
 static enum status bad_tensor(const struct load *load, struct text name, const char *what, struct error *err) {
@@ -72,7 +73,7 @@ static enum status read_range(const struct load *load, struct tensor_entry *tens
     return STATUS_OK;
 }
 
-static enum status add_tensor(const struct load *load, struct tensor_entry *tensor, const json_t *value, struct error *err) {
+static enum status add_tensor(struct load *load, struct tensor_entry *tensor, const json_t *value, struct error *err) {
     if (!json_is_object(value))
         return bad_tensor(load, tensor->name, "its entry is no object", err);
     TRY(read_dtype(load, tensor, json_object_get(value, "dtype"), err));
@@ -86,11 +87,12 @@ static enum status add_tensor(const struct load *load, struct tensor_entry *tens
         return error_set(err, STATUS_CORRUPT,
                          "%s: tensor %.*s: its shape as %s takes %" PRIu64 " bytes, data_offsets give it %" PRIu64 "; the file is damaged",
                          load->path, SHOWN(tensor->name), dtype_info(tensor->dtype)->name, bytes, stated_bytes);
+    load->tensor_bytes = bytes > UINT64_MAX - load->tensor_bytes ? UINT64_MAX : load->tensor_bytes + bytes;
     return STATUS_OK;
 }
 
 /* The value of one member of the header. */
-static enum status read_member(const struct load *load, struct json_walk *walk, struct text key, struct error *err) {
+static enum status read_member(struct load *load, struct json_walk *walk, struct text key, struct error *err) {
     struct tensor_entry tensor = {.file = load->file};
     bool skipped = text_is(key, "__metadata__");
     if (!skipped)
@@ -102,7 +104,7 @@ static enum status read_member(const struct load *load, struct json_walk *walk, 
     return status;
 }
 
-static enum status read_members(const struct load *load, struct json_walk *walk, struct error *err) {
+static enum status read_members(struct load *load, struct json_walk *walk, struct error *err) {
     for (;;) {
         bool more;
         struct text key;
@@ -147,5 +149,11 @@ enum status safetensors_load(struct catalogue *catalogue, const struct file_set 
                          header_bytes, SAFETENSORS_HEADER_MAX_BYTES);
     load.data_begin = sizeof header_bytes + header_bytes;
     load.data_bytes = file_bytes - load.data_begin;
-    return read_header(&load, header_bytes, err);
+    TRY(read_header(&load, header_bytes, err));
+    if (load.tensor_bytes < load.data_bytes) /* the format allows no holes */
+        return error_set(err, STATUS_CORRUPT,
+                         "%s: its tensors take %" PRIu64 " bytes of data, the file has %" PRIu64
+                         ": its header is damaged, or belongs to another file; download it again",
+                         load.path, load.tensor_bytes, load.data_bytes);
+    return STATUS_OK;
 }

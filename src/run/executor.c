@@ -272,14 +272,28 @@ static uint32_t take_given(struct executor *x, const struct executor_given *give
     return entry->first_step;
 }
 
-enum status executor_run_given(struct executor *x, const struct row *rows, uint32_t count, const struct executor_given *given,
-                               struct error *err) {
+static bool is_finite(const float *values, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (!(values[i] - values[i] == 0))
+            return false;
+    return true;
+}
+
+static bool made_finite(const struct executor *x, const struct plan_step *step) {
     const struct plan *plan = x->options.plan;
-    uint64_t start = clock_now_ns();
-    TRY(take_rows(x, rows, count, err));
-    recurrent_state_begin(x->options.recurrent, x->rows, count);
+    uint32_t rows = after_selection(plan, step) ? x->selected_count : x->row_count;
+    for (int i = 0; i < OP_BUFFERS_MAX; i++)
+        if (step->out[i] != PLAN_NONE && step->op.kind != OP_ROUTER && step->op.kind != OP_INDEX && /* these hold whole numbers too */
+            !is_finite(buffer_data(x, &plan->buffers[step->out[i]]), (size_t)rows * plan->buffers[step->out[i]].width))
+            return false;
+    return true;
+}
+
+/* All steps, or with `suspect` up to the first that makes a number that is not finite. */
+static enum status run_steps(struct executor *x, uint32_t first_step, uint32_t *suspect, struct error *err) {
+    const struct plan *plan = x->options.plan;
     enum status status = STATUS_OK;
-    for (uint32_t s = take_given(x, given); s < plan->step_count && status == STATUS_OK; s++) {
+    for (uint32_t s = first_step; s < plan->step_count && status == STATUS_OK; s++) {
         if (executor_cancelled(x))
             status = executor_was_cancelled(err);
         else
@@ -287,9 +301,20 @@ enum status executor_run_given(struct executor *x, const struct row *rows, uint3
         if (status != STATUS_OK && status != STATUS_CANCELLED && plan->steps[s].layer >= 0)
             status = error_prefix(err, "layer %d, %s", plan->steps[s].layer, op_kind_name(plan->steps[s].op.kind));
         store_poll(x->options.store);
+        if (suspect && status == STATUS_OK && !made_finite(x, &plan->steps[s])) {
+            *suspect = s;
+            break;
+        }
     }
-    if (status == STATUS_OK)
-        status = store_intact(x->options.store, err);
+    return status;
+}
+
+enum status executor_run_given(struct executor *x, const struct row *rows, uint32_t count, const struct executor_given *given,
+                               struct error *err) {
+    uint64_t start = clock_now_ns();
+    TRY(take_rows(x, rows, count, err));
+    recurrent_state_begin(x->options.recurrent, x->rows, count);
+    enum status status = run_steps(x, take_given(x, given), NULL, err);
     if (status == STATUS_OK)
         recurrent_state_commit(x->options.recurrent, x->rows, count);
     else
@@ -310,6 +335,16 @@ const float *executor_features(const struct executor *x, uint32_t row) {
     const struct plan *plan = x->options.plan;
     CHECK(plan->features_width > 0 && row < x->row_count);
     return buffer_data(x, &plan->buffers[plan->features]) + (uint64_t)row * plan->features_width;
+}
+
+enum status executor_find_not_finite(struct executor *x, uint32_t *step, struct error *err) {
+    *step = PLAN_NONE;
+    CHECK(x->row_count > 0 && x->options.plan->given.width == 0);
+    TRY(executor_rewind(x, x->rows[0].sequence, x->rows[0].position, err));
+    recurrent_state_begin(x->options.recurrent, x->rows, x->row_count);
+    enum status status = run_steps(x, 0, step, err);
+    store_reset(x->options.store);
+    return status;
 }
 
 enum status executor_rewind(struct executor *x, uint32_t sequence, uint32_t length, struct error *err) {

@@ -67,6 +67,11 @@ MUST_CHECK enum status executor_run_given(struct executor *executor, const struc
                                           const struct executor_given *given, struct error *err);
 /* What a drafter reads of a row of the last pass, [plan->features_width]; the next rows lie behind it. */
 const float *executor_features(const struct executor *executor, uint32_t row);
+/*
+ * Runs the last pass once more, with the same rows, and tells the first step that made a number that is not finite; *step is
+ * PLAN_NONE when none did. For errors, and not for a drafter's plan: nothing of the pass counts any more, the sequence must go back.
+ */
+MUST_CHECK enum status executor_find_not_finite(struct executor *executor, uint32_t *step, struct error *err);
 /* A sequence's states go back to `length` tokens, or nothing happens: STATUS_UNSUPPORTED (run/recurrent_state.h). */
 MUST_CHECK enum status executor_rewind(struct executor *executor, uint32_t sequence, uint32_t length, struct error *err);
 /* Whether windowed layers write over positions that are further back than a pass has rows. */

@@ -61,7 +61,7 @@ class Damage(Case):
             self.refused(self.write("m.gguf", gguf), "odd", "dimension")
         head = Gguf([("general.architecture", TEXT, "llama")], []).bytes()
         head = head[:8] + struct.pack("<Q", 1) + head[16:]
-        head = head.rstrip(b"\0") + b"\0" * 0 if False else head[:24 + 8 + 20 + 4 + 8 + 5]
+        head = head[:24 + 8 + 20 + 4 + 8 + 5]
         for count in (5, 9, 0xFFFFFFFF, 0):
             self.refused(self.write("m.gguf", head + text("odd") + struct.pack("<I", count) + bytes(200)), "m.gguf", "odd", "dimension")
 
@@ -89,14 +89,14 @@ class Damage(Case):
     def test_d10_huge_counts(self):
         start = b"GGUF" + struct.pack("<IQQ", 3, 0, 1)
         for length in (2**30 - 1, 2**63, 2**64 - 1):
-            self.refused(self.write("m.gguf", start + struct.pack("<Q", length) + bytes(120)), "m.gguf", peak_mib=16)  # a key
-            self.refused(self.write("m.gguf", start + text("k") + struct.pack("<IQ", TEXT, length) + bytes(100)), "m.gguf", peak_mib=16)
-            self.refused(self.write("m.gguf", start + text("k") + struct.pack("<IIQ", ARRAY, U8, length) + bytes(100)), peak_mib=16)
-        self.refused(self.write("m.gguf", start + text("k") + struct.pack("<IIQ", ARRAY, F32, 2**40) + bytes(100)), peak_mib=16)
-        self.refused(self.write("m.gguf", b"GGUF" + struct.pack("<IQQ", 3, 0, 2**62) + bytes(136)), "m.gguf", peak_mib=16)
-        self.refused(self.write("m.gguf", b"GGUF" + struct.pack("<IQQ", 3, 2**62, 0) + bytes(136)), "m.gguf", peak_mib=16)
+            self.refused(self.write("m.gguf", start + struct.pack("<Q", length) + bytes(120)), "m.gguf", memory_mib=10)  # a key
+            self.refused(self.write("m.gguf", start + text("k") + struct.pack("<IQ", TEXT, length) + bytes(100)), "m.gguf", memory_mib=10)
+            self.refused(self.write("m.gguf", start + text("k") + struct.pack("<IIQ", ARRAY, U8, length) + bytes(100)), memory_mib=10)
+        self.refused(self.write("m.gguf", start + text("k") + struct.pack("<IIQ", ARRAY, F32, 2**40) + bytes(100)), memory_mib=10)
+        self.refused(self.write("m.gguf", b"GGUF" + struct.pack("<IQQ", 3, 0, 2**62) + bytes(136)), "m.gguf", memory_mib=10)
+        self.refused(self.write("m.gguf", b"GGUF" + struct.pack("<IQQ", 3, 2**62, 0) + bytes(136)), "m.gguf", memory_mib=10)
         nested = struct.pack("<I", ARRAY) + struct.pack("<IQ", ARRAY, 1) * 10000 + struct.pack("<IQ", U8, 0)
-        self.refused(self.write("m.gguf", start + text("k") + nested + bytes(64)), "m.gguf", peak_mib=16)
+        self.refused(self.write("m.gguf", start + text("k") + nested + bytes(64)), "m.gguf", memory_mib=10)
 
     def test_d11_alignment(self):
         for value in (0, 3, 2**30, 2**31, 2**32 - 1):
@@ -123,7 +123,7 @@ class Damage(Case):
         self.write("model/model.safetensors", safetensors({"a": ("F32", [1], bytes(4))}, header=doubled.encode()))
         self.refused(model, "model.safetensors", "a")
         self.shards(["a", "a"])
-        self.refused(self.path("two"), "'a'", "model-00001-of-00002", "model-00002-of-00002")
+        self.refused(self.path("two"), "tensor a occurs twice", "model-00001-of-00002", "model-00002-of-00002")
 
     def shards(self, names):
         config = self.copy_model("llama", "two")
@@ -199,11 +199,11 @@ class Sets(Case):
             self.assertEqual(self.works(self.path(name)), wanted)
         self.assertEqual(self.works(self.folder), wanted)
         whole = "one/x-00001-of-00001.gguf"
-        self.write(whole, open(self.data("models/qwen3_moe.gguf"), "rb").read())
+        self.write(whole, self.read(self.data("models/qwen3_moe.gguf")))
         self.assertEqual(self.works(self.path(whole)), wanted)
         self.assertEqual(self.works(self.path("one")), wanted)
         cache = "cache-00001-of-00003/model.gguf"
-        self.write(cache, open(self.data("models/qwen3_moe.gguf"), "rb").read())
+        self.write(cache, self.read(self.data("models/qwen3_moe.gguf")))
         self.assertEqual(self.works(self.path(cache)), wanted)
         shutil.copytree(self.data("gguf/split"), self.path("deep-00001-of-00003/more"))
         self.assertEqual(self.works(self.path("deep-00001-of-00003/more/" + names[2])), wanted)
@@ -215,7 +215,7 @@ class Sets(Case):
             self.refused(self.path(start), names[1])
         shutil.copy(self.path(names[2]), self.path(names[1]))  # another part under its name
         self.refused(self.path(names[0]), names[1])
-        content = open(self.data("gguf/split/" + names[1]), "rb").read()
+        content = self.read(self.data("gguf/split/" + names[1]))
         for key, word in ((b"split.count", "split"), (b"split.tensors.count", "tensor")):
             at = content.index(key) + len(key) + 4
             changed = bytearray(content)
@@ -249,7 +249,7 @@ class Safetensors(Case):
         return self.path("model")
 
     def test_d18_header_length(self):
-        whole = open(self.data("models/llama/model.safetensors"), "rb").read()
+        whole = self.read(self.data("models/llama/model.safetensors"))
         length = struct.unpack("<Q", whole[:8])[0]
         for content in (b"\xff" * 8 + whole[8:], struct.pack("<Q", len(whole)) + whole[8:], struct.pack("<Q", 0) + whole[8:], whole[:7], whole[:8],
                         struct.pack("<Q", length - 5) + whole[8:], struct.pack("<Q", 2**63) + whole[8:], struct.pack("<Q", 2**64 - 5) + whole[8:]):
@@ -266,7 +266,7 @@ class Safetensors(Case):
         seconds = {}
         for size in (99_999, 100_000, 100_001, 2_000_000, 101_000_000):
             model = self.model(safetensors(tensors, metadata={"x": "a" * (size - plain)}))
-            self.assertEqual(struct.unpack("<Q", open(model + "/model.safetensors", "rb").read(8))[0], size)
+            self.assertEqual(struct.unpack("<Q", self.read(model + "/model.safetensors")[:8])[0], size)
             self.assertEqual(self.works(model), wanted, size)
         many = {f"unused.{i}": ("F32", [1], bytes(4)) for i in range(200_000)}
         self.assertEqual(self.works(self.model(safetensors({**tensors, **many}))), wanted)
@@ -275,7 +275,7 @@ class Safetensors(Case):
 
     def test_d21_mlx_overrides(self):
         model = self.copy_model("mlx-qwen3_moe-mixed")
-        config = json.load(open(model + "/config.json"))
+        config = json.loads(self.read(model + "/config.json"))
         quantization = config["quantization"]
         wanted = self.works(model)
         overrides = [key for key, value in quantization.items() if isinstance(value, dict)]
@@ -332,9 +332,7 @@ class Safetensors(Case):
         model = self.copy_model("llama", model_type="brandnew", architectures=["BrandNewForCausalLM"])
         with open(model + "/model.safetensors", "ab") as file:
             file.truncate(3 << 30)  # whatever lies in 3 GiB of weights is not looked at
-        run = Run(["generate", model, "-p", "a"])
-        self.assertEqual(run.code, 1)
-        self.assertLess(run.peak_bytes, 32 << 20)
+        self.assertEqual(Run(["generate", model, "-p", "a"], memory_mib=24, timeout=10).code, 1)
 
     def test_d25_odd_config(self):
         for changes, words in (({"num_hidden_layers": -1}, ["num_hidden_layers", "-1"]), ({"num_hidden_layers": 10**9}, ["num_hidden_layers"]),
@@ -348,29 +346,29 @@ class Safetensors(Case):
                                ({"rms_norm_eps": "small"}, ["rms_norm_eps"]), ({"rms_norm_eps": -1}, ["rms_norm_eps", "-1"])):
             shutil.rmtree(self.path("model"), ignore_errors=True)
             self.refused(self.copy_model("llama", **changes), *words)
-        for changes, words in (({"num_experts_per_tok": 99}, ["99"]), ({"num_experts": 3}, ["experts"]), ({"num_experts_per_tok": 0}, ["0"]),
+        for changes, words in (({"num_experts_per_tok": 99}, ["99"]), ({"num_experts": 3}, ["mlp.gate.weight", "[3][32]"]), ({"num_experts_per_tok": 0}, ["0"]),
                                ({"num_experts": -4}, ["num_experts", "-4"])):
             shutil.rmtree(self.path("model"), ignore_errors=True)
             self.refused(self.copy_model("qwen3_moe", **changes), *words)
         shutil.rmtree(self.path("model"))
         self.works(self.copy_model("mistral-window", sliding_window=10**6))  # wider than the context: all of it is seen
         shutil.rmtree(self.path("model"))
-        self.works(self.copy_model("llama", to="model", num_key_value_heads=None) if False else self.copy_model("llama"))
-        config = open(self.path("model/config.json")).read()
+        self.works(self.copy_model("llama"))
+        config = self.read(self.path("model/config.json"))
         self.write("model/config.json", config[:len(config) // 2])
         self.refused(self.path("model"), "config.json", "line")
         self.write("model/config.json", "[1]")
         self.refused(self.path("model"), "config.json")
         for key, kind, value in (("llama.block_count", TEXT, "2"), ("llama.block_count", F32, 1.5), ("llama.attention.head_count", U64, 2**40),
                                  ("llama.attention.layer_norm_rms_epsilon", TEXT, "x"), ("general.architecture", U32, 1),
-                                 ("llama.embedding_length", ARRAY, (U32, [64])), ("llama.attention.head_count_kv", ARRAY, (U32, [2]))):
+                                 ("llama.embedding_length", ARRAY, (U32, [64])), ("llama.attention.head_count_kv", ARRAY, (U32, []))):
             self.refused(self.write("m.gguf", toy().set(key, kind, value)), key.split(".")[-1].split("_")[0])
 
     def test_d26_sizes_of_a_tokenizer_call(self):
         # the library allocates: there is no capacity to pass; what is too long for the context is refused by count
         demo = os.path.join(model_files.DATA, "../../demo/novels-moe-Q4_K_M.gguf")
         self.write("long.txt", "a " * 400_000)
-        run = Run(["generate", demo, "--prompt-file", self.path("long.txt"), "--max-tokens", "1", "--quiet"])
+        run = Run(["generate", demo, "--prompt-file", self.path("long.txt"), "--max-tokens", "1", "--ctx", "2048", "--quiet"])
         self.assertEqual((run.code, run.out), (3, b""))
         self.assertRegex(run.err, r"\d{5}")
 
