@@ -9,6 +9,7 @@ prints  a Markdown table: per model the mean Kullback-Leibler divergence KL(exac
 The exact pass is `sluice logits --activations f32`: float32 over decoded weights, 1e-7 from float64 (results/kl.md). Needs numpy,
 safetensors, and for the comparison llama-cpp-python.
 """
+
 import os
 import subprocess
 import sys
@@ -58,6 +59,7 @@ def llama_logits(model):
         llama.reset()
         llama.eval(ids)
         return numpy.array(llama.scores[:TOKENS])
+
     return run
 
 
@@ -65,8 +67,10 @@ def main():
     sluice, models = sys.argv[1], sys.argv[2:]
     print("| model | engine | mean KL | of single texts | largest | same top token |\n|---|---|---|---|---|---|")
     for model in models:
-        engines = {"sluice": lambda ids, m=model: sluice_logits(sluice, m, ids),
-                   "sluice f32, ref": lambda ids, m=model: sluice_logits(sluice, m, ids, "--activations", "f32", "--isa", "ref")}
+        engines = {
+            "sluice": lambda ids, m=model: sluice_logits(sluice, m, ids),
+            "sluice f32, ref": lambda ids, m=model: sluice_logits(sluice, m, ids, "--activations", "f32", "--isa", "ref"),
+        }
         llama = llama_logits(model)
         if llama:
             engines["llama.cpp"] = llama
@@ -77,8 +81,11 @@ def main():
             kl = numpy.array([divergence(e, r) for e, r in zip(exact, results)])
             same = numpy.mean([e.argmax(-1) == r.argmax(-1) for e, r in zip(exact, results)])
             means = kl.mean(-1)
-            print(f"| {os.path.basename(model)} | {name} | {kl.mean():.2e} | {means.min():.2e} to {means.max():.2e} | {kl.max():.2e} | "
-                  f"{100 * same:.1f} % |", flush=True)
+            print(
+                f"| {os.path.basename(model)} | {name} | {kl.mean():.2e} | {means.min():.2e} to {means.max():.2e} | {kl.max():.2e} | "
+                f"{100 * same:.1f} % |",
+                flush=True,
+            )
 
 
 main()

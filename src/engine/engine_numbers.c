@@ -84,6 +84,10 @@ static enum status search_step(const struct search *s, const struct plan_step *s
             if (element != UINT64_MAX)
                 return name_tensor(tensor, element, err);
         }
+    if (step->op.kind == OP_ATTENTION)
+        return error_set(
+            err, STATUS_CORRUPT,
+            "keys or values passed 65504, the largest number of the cache's f16: --activations f32 keeps them as f32 (slower)");
     return error_set(err, STATUS_CORRUPT,
                      "values grew beyond what a float holds: the weights are damaged, or the model does not work in f32");
 }
@@ -91,7 +95,11 @@ static enum status search_step(const struct search *s, const struct plan_step *s
 enum status engine_explain(struct sluice_model *m, enum status status, struct error *err) {
     struct error found;
     uint32_t step;
-    if (status != STATUS_CORRUPT || executor_find_not_finite(m->executor, &step, &found) != STATUS_OK || step == PLAN_NONE)
+    if (status != STATUS_CORRUPT)
+        return status;
+    enum status again = executor_find_not_finite(m->executor, &step, &found);
+    again = session_rewind(m->session, 0, NULL) == STATUS_OK ? again : STATUS_INTERNAL; /* the next request shall not go on from this one */
+    if (again != STATUS_OK || step == PLAN_NONE)
         return status;
     struct search s = {
         .model = m, .raw = memory_alloc_array(DECODE_ELEMENTS, 8), .values = memory_alloc_array(DECODE_ELEMENTS, sizeof *s.values)};

@@ -339,7 +339,9 @@ const float *executor_features(const struct executor *x, uint32_t row) {
 
 enum status executor_find_not_finite(struct executor *x, uint32_t *step, struct error *err) {
     *step = PLAN_NONE;
-    CHECK(x->row_count > 0 && x->options.plan->given.width == 0);
+    CHECK(x->options.plan->given.width == 0);
+    if (x->row_count == 0)
+        return STATUS_OK;
     TRY(executor_rewind(x, x->rows[0].sequence, x->rows[0].position, err));
     recurrent_state_begin(x->options.recurrent, x->rows, x->row_count);
     enum status status = run_steps(x, 0, step, err);

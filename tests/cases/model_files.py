@@ -1,4 +1,5 @@
 """Model files made byte by byte, right ones and wrong ones, and running the program on them. Standard library only."""
+
 import array
 import json
 import os
@@ -48,7 +49,9 @@ class Gguf:
     def bytes(self):
         head = self.magic + struct.pack("<IQQ", self.version, len(self.tensors), len(self.keys))
         for key, kind, value in self.keys:
-            head += text(key) + struct.pack("<I", kind) + (value if isinstance(value, bytes) and kind != TEXT else value_bytes(kind, value))
+            head += (
+                text(key) + struct.pack("<I", kind) + (value if isinstance(value, bytes) and kind != TEXT else value_bytes(kind, value))
+            )
         data = b""
         for name, dims, kind, content, offset in self.tensors:
             data += bytes(-len(data) % self.alignment)
@@ -70,12 +73,25 @@ def toy_tensors(hidden=64, layers=2, heads=4, kv_heads=2, ffn=96, vocab=32, head
     shapes = {"token_embd": (vocab, hidden), "output": (vocab, hidden), "output_norm": (hidden,)}
     for layer in range(layers):
         block = f"blk.{layer}."
-        shapes.update({block + "attn_norm": (hidden,), block + "attn_q": (heads * dim, hidden), block + "attn_k": (kv_heads * dim, hidden),
-                       block + "attn_v": (kv_heads * dim, hidden), block + "attn_output": (hidden, heads * dim),
-                       block + "ffn_norm": (hidden,)})
+        shapes.update(
+            {
+                block + "attn_norm": (hidden,),
+                block + "attn_q": (heads * dim, hidden),
+                block + "attn_k": (kv_heads * dim, hidden),
+                block + "attn_v": (kv_heads * dim, hidden),
+                block + "attn_output": (hidden, heads * dim),
+                block + "ffn_norm": (hidden,),
+            }
+        )
         if experts:
-            shapes.update({block + "ffn_gate_inp": (experts, hidden), block + "ffn_gate_exps": (experts, ffn, hidden),
-                           block + "ffn_up_exps": (experts, ffn, hidden), block + "ffn_down_exps": (experts, hidden, ffn)})
+            shapes.update(
+                {
+                    block + "ffn_gate_inp": (experts, hidden),
+                    block + "ffn_gate_exps": (experts, ffn, hidden),
+                    block + "ffn_up_exps": (experts, ffn, hidden),
+                    block + "ffn_down_exps": (experts, hidden, ffn),
+                }
+            )
         else:
             shapes.update({block + "ffn_gate": (ffn, hidden), block + "ffn_up": (ffn, hidden), block + "ffn_down": (hidden, ffn)})
     return shapes
@@ -84,10 +100,17 @@ def toy_tensors(hidden=64, layers=2, heads=4, kv_heads=2, ffn=96, vocab=32, head
 def toy(arch="llama", **sizes):
     """A small random model in F32 that runs."""
     shape = {"hidden": 64, "layers": 2, "heads": 4, "kv_heads": 2, "ffn": 96, "vocab": 32, "head_dim": None, "experts": 0, **sizes}
-    keys = [("general.architecture", TEXT, arch), (arch + ".block_count", U32, shape["layers"]), (arch + ".context_length", U32, 512),
-            (arch + ".embedding_length", U32, shape["hidden"]), (arch + ".feed_forward_length", U32, shape["ffn"]),
-            (arch + ".attention.head_count", U32, shape["heads"]), (arch + ".attention.head_count_kv", U32, shape["kv_heads"]),
-            (arch + ".attention.layer_norm_rms_epsilon", F32, 1e-5), (arch + ".rope.freq_base", F32, 10000.0)]
+    keys = [
+        ("general.architecture", TEXT, arch),
+        (arch + ".block_count", U32, shape["layers"]),
+        (arch + ".context_length", U32, 512),
+        (arch + ".embedding_length", U32, shape["hidden"]),
+        (arch + ".feed_forward_length", U32, shape["ffn"]),
+        (arch + ".attention.head_count", U32, shape["heads"]),
+        (arch + ".attention.head_count_kv", U32, shape["kv_heads"]),
+        (arch + ".attention.layer_norm_rms_epsilon", F32, 1e-5),
+        (arch + ".rope.freq_base", F32, 10000.0),
+    ]
     if shape["head_dim"]:
         keys.append((arch + ".attention.key_length", U32, shape["head_dim"]))
         keys.append((arch + ".attention.value_length", U32, shape["head_dim"]))
@@ -119,10 +142,12 @@ def read_safetensors(path):
     with open(path, "rb") as file:
         whole = file.read()
     length = struct.unpack("<Q", whole[:8])[0]
-    table = json.loads(whole[8:8 + length])
+    table = json.loads(whole[8 : 8 + length])
     table.pop("__metadata__", None)
-    return {name: (t["dtype"], t["shape"], whole[8 + length + t["data_offsets"][0]:8 + length + t["data_offsets"][1]])
-            for name, t in table.items()}
+    return {
+        name: (t["dtype"], t["shape"], whole[8 + length + t["data_offsets"][0] : 8 + length + t["data_offsets"][1]])
+        for name, t in table.items()
+    }
 
 
 class Run:
@@ -131,9 +156,16 @@ class Run:
     def __init__(self, arguments, environment=None, timeout=120, memory_mib=None):
         def limit():
             resource.setrlimit(resource.RLIMIT_DATA, (memory_mib << 20, memory_mib << 20))
+
         try:
-            done = subprocess.run([PROGRAM, *arguments], stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout,
-                                  env={**os.environ, **(environment or {})}, preexec_fn=limit if memory_mib else None)
+            done = subprocess.run(
+                [PROGRAM, *arguments],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=timeout,
+                env={**os.environ, **(environment or {})},
+                preexec_fn=limit if memory_mib else None,
+            )
         except subprocess.TimeoutExpired as error:
             raise AssertionError(f"{arguments} runs for more than {timeout} s") from error
         self.code, self.out, self.err = done.returncode, done.stdout, done.stderr.decode(errors="replace")
@@ -198,8 +230,10 @@ class Case(unittest.TestCase):
         return json.loads(run.out)
 
     def generate(self, model, ids, *flags, memory_mib=None):
-        return Run(["generate", model, "--ids", self.ids(ids), "--print-ids", "--temp", "0", "--ignore-eos", "--quiet", *flags],
-                   memory_mib=memory_mib)
+        return Run(
+            ["generate", model, "--ids", self.ids(ids), "--print-ids", "--temp", "0", "--ignore-eos", "--quiet", *flags],
+            memory_mib=memory_mib,
+        )
 
     def works(self, model):
         run = self.generate(model, [1, 2, 3], "--max-tokens", "4")
@@ -207,7 +241,7 @@ class Case(unittest.TestCase):
         return run.out
 
     def refused(self, model, *texts, memory_mib=24):
-        """Ends with code 1, one line that has all the texts, nothing on standard output, in little memory; inspect does not crash either."""
+        """Ends with code 1, one line with all the texts, nothing on standard output, in little memory; inspect does not crash either."""
         run = self.generate(model, [1, 2, 3], "--max-tokens", "4", memory_mib=memory_mib)
         self.assertIn(run.code, (1, 2), run.err)
         self.assertEqual(run.out, b"")

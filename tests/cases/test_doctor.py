@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """inspect, doctor and the tables of docs: what they say is what then happens. PROGRAM DATA."""
+
 import json
 import os
 import shutil
@@ -27,9 +28,24 @@ class Tables(Case):
 class Inspect(Case):
     def test_numbers_of_a_mixture(self):
         told = self.inspect(demo())
-        wanted = {"kind": "GGUF", "family": "qwen3_moe", "layers": 8, "hidden": 256, "vocab": 4096, "context": 2048, "experts": 64,
-                  "experts_per_token": 8, "shared_experts": 0, "expert_layers": 8, "kv_bytes_per_token": 2048,
-                  "tokenizer": "byte-level BPE", "tokenizer_vocab": 4096, "chat_template": "no", "end_ids": [4093], "unused_tensors": 0}
+        wanted = {
+            "kind": "GGUF",
+            "family": "qwen3_moe",
+            "layers": 8,
+            "hidden": 256,
+            "vocab": 4096,
+            "context": 2048,
+            "experts": 64,
+            "experts_per_token": 8,
+            "shared_experts": 0,
+            "expert_layers": 8,
+            "kv_bytes_per_token": 2048,
+            "tokenizer": "byte-level BPE",
+            "tokenizer_vocab": 4096,
+            "chat_template": "no",
+            "end_ids": [4093],
+            "unused_tensors": 0,
+        }
         self.assertEqual({key: told[key] for key in wanted}, wanted)
         self.assertEqual(told["bytes_per_token"], told["bytes_per_token_dense"] + told["bytes_per_token_experts"])
         self.assertAlmostEqual(sum(told["formats"].values()), 1, places=6)
@@ -111,7 +127,7 @@ class Doctor(Case):
         with open(demo(), "rb") as file:
             whole = file.read()
         self.agree(1, self.write("cut.gguf", whole[:-1]))
-        self.agree(1, self.write("half.gguf", whole[:len(whole) // 2]))
+        self.agree(1, self.write("half.gguf", whole[: len(whole) // 2]))
         self.agree(1, self.write("page.gguf", "<!DOCTYPE html><html></html>"))
         gguf = toy()
         gguf.tensors.pop()
@@ -143,8 +159,14 @@ class Doctor(Case):
         self.assertEqual(self.doctor(demo())[1]["reading"]["measured"], "earlier")
         with open(kept) as file:
             content = file.read()
-        for damage in ("", "{", content[:-9], content.replace("EPYC", "ABACUS").replace("threads", "fingers"), '{"identity": 3}',
-                       content.replace('"disk_bytes_per_s": ', '"disk_bytes_per_s": -')):
+        for damage in (
+            "",
+            "{",
+            content[:-9],
+            content.replace("EPYC", "ABACUS").replace("threads", "fingers"),
+            '{"identity": 3}',
+            content.replace('"disk_bytes_per_s": ', '"disk_bytes_per_s": -'),
+        ):
             with open(kept, "w") as file:
                 file.write(damage)
             self.assertEqual(self.doctor(demo())[1]["reading"]["measured"], "now", damage[:40])

@@ -3,6 +3,7 @@
 
 There is no converter yet, so what the cases ask of one is asked of inspect, logits and generate here.
 """
+
 import array
 import json
 import os
@@ -12,8 +13,26 @@ import struct
 import subprocess
 
 import model_files
-from model_files import (ARRAY, Case, F32, Gguf, I32, Run, TEXT, U16, U32, U64, U8, floats, main, read_safetensors, safetensors, text, toy,
-                         value_bytes)
+from model_files import (
+    ARRAY,
+    Case,
+    F32,
+    Gguf,
+    I32,
+    Run,
+    TEXT,
+    U16,
+    U32,
+    U64,
+    U8,
+    floats,
+    main,
+    read_safetensors,
+    safetensors,
+    text,
+    toy,
+    value_bytes,
+)
 
 
 def q4_0(rows, cols, scale_bits=0x2C00):
@@ -25,7 +44,7 @@ class Damage(Case):
         whole = toy().bytes()
         self.works(self.write("whole.gguf", whole))
         self.refused(self.write("m.gguf", whole[:-1]), "m.gguf", "tensor", "bytes")
-        self.refused(self.write("m.gguf", whole[:len(whole) // 2]), "m.gguf", "tensor", "bytes")
+        self.refused(self.write("m.gguf", whole[: len(whole) // 2]), "m.gguf", "tensor", "bytes")
         self.refused(self.write("m.gguf", whole[:100]), "m.gguf", "download")
         self.refused(self.write("m.gguf", b""), "m.gguf", "empty")
         for length in range(1, 1200, 37):
@@ -36,7 +55,9 @@ class Damage(Case):
 
     def test_d02_not_a_model(self):
         self.refused(self.write("m.gguf", "<!DOCTYPE html>\n<html>no</html>"), "web page", "download")
-        self.refused(self.write("m.gguf", "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n"), "Git LFS pointer", "download")
+        self.refused(
+            self.write("m.gguf", "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n"), "Git LFS pointer", "download"
+        )
         model = self.copy_model("llama")
         self.write("model/model.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n")
         self.refused(model, "model.safetensors", "Git LFS pointer")
@@ -61,7 +82,7 @@ class Damage(Case):
             self.refused(self.write("m.gguf", gguf), "odd", "dimension")
         head = Gguf([("general.architecture", TEXT, "llama")], []).bytes()
         head = head[:8] + struct.pack("<Q", 1) + head[16:]
-        head = head[:24 + 8 + 20 + 4 + 8 + 5]
+        head = head[: 24 + 8 + 20 + 4 + 8 + 5]
         for count in (5, 9, 0xFFFFFFFF, 0):
             self.refused(self.write("m.gguf", head + text("odd") + struct.pack("<I", count) + bytes(200)), "m.gguf", "odd", "dimension")
 
@@ -77,9 +98,11 @@ class Damage(Case):
         gguf = toy()  # sizes that fit one by one, and wrap as a sum
         gguf.tensors += [[f"many{i}", [2**30, 2**30], 0, b"", None] for i in range(20)]
         self.refused(self.write("m.gguf", gguf), "many0")
-        for entry in ({"dtype": "F32", "shape": [2**62, 4], "data_offsets": [0, 0]},
-                      {"dtype": "F32", "shape": [2**40], "data_offsets": [0, 2**42]},
-                      {"dtype": "F32", "shape": [4], "data_offsets": [2**64 - 16, 2**64]}):
+        for entry in (
+            {"dtype": "F32", "shape": [2**62, 4], "data_offsets": [0, 0]},
+            {"dtype": "F32", "shape": [2**40], "data_offsets": [0, 2**42]},
+            {"dtype": "F32", "shape": [4], "data_offsets": [2**64 - 16, 2**64]},
+        ):
             model = self.path("hf")
             shutil.rmtree(model, ignore_errors=True)
             self.copy_model("llama", "hf")
@@ -133,8 +156,16 @@ class Damage(Case):
 
     def test_d14_tensor_types(self):
         gguf = toy()
-        for number, words in ((4, ("Q4_2", "convert")), (5, ("Q4_3",)), (31, ("Q4_0_4_4", "convert")), (36, ("IQ4_NL_4_4", "convert")),
-                              (43, ("43",)), (200, ("200",)), (-1, ("4294967295",)), (0x80000000, ("2147483648",))):
+        for number, words in (
+            (4, ("Q4_2", "convert")),
+            (5, ("Q4_3",)),
+            (31, ("Q4_0_4_4", "convert")),
+            (36, ("IQ4_NL_4_4", "convert")),
+            (43, ("43",)),
+            (200, ("200",)),
+            (-1, ("4294967295",)),
+            (0x80000000, ("2147483648",)),
+        ):
             gguf.tensor("blk.0.attn_q.weight")[2] = number
             self.refused(self.write("m.gguf", gguf), "blk.0.attn_q.weight", *words)
         gguf = toy()
@@ -152,8 +183,10 @@ class Damage(Case):
         self.refused(self.write("m.gguf", b"GGUF" + struct.pack(">I", 3) + whole[8:]), "big-endian")
         self.refused(self.write("m.gguf", b"FUGG" + whole[4:]), "big-endian")
         for version in (0, 1, 4, 2**16):
-            self.refused(self.write("m.gguf", whole[:4] + struct.pack("<I", version) + whole[8:]),
-                         *(["unsupported", str(version)] if version < 2**16 else ["m.gguf"]))
+            self.refused(
+                self.write("m.gguf", whole[:4] + struct.pack("<I", version) + whole[8:]),
+                *(["unsupported", str(version)] if version < 2**16 else ["m.gguf"]),
+            )
         self.works(self.write("m.gguf", whole[:4] + struct.pack("<I", 2) + whole[8:]))
 
     def test_d16_lying_offset(self):
@@ -162,7 +195,12 @@ class Damage(Case):
         path = self.write("m.gguf", gguf)
         self.refused(path, "blk.1.ffn_up.weight", "m.gguf")
         out = self.path("out.safetensors")
-        for arguments in (["inspect", path, "--dump", out], ["logits", path, "--ids", self.ids([1]), "--out", out], ["serve", path], ["plan", path]):
+        for arguments in (
+            ["inspect", path, "--dump", out],
+            ["logits", path, "--ids", self.ids([1]), "--out", out],
+            ["serve", path],
+            ["plan", path],
+        ):
             run = Run(arguments)
             self.assertEqual((run.code, run.out, os.path.exists(out)), (1, b"", False), arguments)
             self.assertIn("blk.1.ffn_up.weight", run.err)
@@ -223,8 +261,17 @@ class Sets(Case):
             self.write(names[1], bytes(changed))
             self.refused(self.path(names[0]), names[1], word)
         model = self.copy_model("llama")
-        self.write("model/model.safetensors.index.json", json.dumps({"weight_map": {
-            name: "gone.safetensors" if "layers.1" in name else "model.safetensors" for name in read_safetensors(model + "/model.safetensors")}}))
+        self.write(
+            "model/model.safetensors.index.json",
+            json.dumps(
+                {
+                    "weight_map": {
+                        name: "gone.safetensors" if "layers.1" in name else "model.safetensors"
+                        for name in read_safetensors(model + "/model.safetensors")
+                    }
+                }
+            ),
+        )
         self.refused(model, "gone.safetensors")
 
     def test_split_safetensors(self):
@@ -236,8 +283,10 @@ class Sets(Case):
         for part in range(2):
             self.write(f"model/model-0000{part + 1}-of-00002.safetensors", safetensors({n: tensors[n] for n in names[part::2]}))
         self.assertEqual(self.works(model), wanted)
-        self.write("model/model.safetensors.index.json", json.dumps(
-            {"weight_map": {n: f"model-0000{part + 1}-of-00002.safetensors" for part in range(2) for n in names[part::2]}}))
+        self.write(
+            "model/model.safetensors.index.json",
+            json.dumps({"weight_map": {n: f"model-0000{part + 1}-of-00002.safetensors" for part in range(2) for n in names[part::2]}}),
+        )
         self.assertEqual(self.works(model), wanted)
 
 
@@ -251,12 +300,20 @@ class Safetensors(Case):
     def test_d18_header_length(self):
         whole = self.read(self.data("models/llama/model.safetensors"))
         length = struct.unpack("<Q", whole[:8])[0]
-        for content in (b"\xff" * 8 + whole[8:], struct.pack("<Q", len(whole)) + whole[8:], struct.pack("<Q", 0) + whole[8:], whole[:7], whole[:8],
-                        struct.pack("<Q", length - 5) + whole[8:], struct.pack("<Q", 2**63) + whole[8:], struct.pack("<Q", 2**64 - 5) + whole[8:]):
+        for content in (
+            b"\xff" * 8 + whole[8:],
+            struct.pack("<Q", len(whole)) + whole[8:],
+            struct.pack("<Q", 0) + whole[8:],
+            whole[:7],
+            whole[:8],
+            struct.pack("<Q", length - 5) + whole[8:],
+            struct.pack("<Q", 2**63) + whole[8:],
+            struct.pack("<Q", 2**64 - 5) + whole[8:],
+        ):
             self.refused(self.model(content), "model.safetensors")
         self.refused(self.model(whole[:-1]), "model.safetensors", "bytes")
         wanted = self.works(self.data("models/llama"))
-        padded = struct.pack("<Q", length + 24) + whole[8:8 + length] + b" " * 24 + whole[8 + length:]
+        padded = struct.pack("<Q", length + 24) + whole[8 : 8 + length] + b" " * 24 + whole[8 + length :]
         self.assertEqual(self.works(self.model(padded)), wanted)
 
     def test_d20_large_headers(self):
@@ -311,6 +368,7 @@ class Safetensors(Case):
             model = self.copy_model("llama", tie_word_embeddings=tied)
             self.write("model/model.safetensors", safetensors(tensors))
             return model
+
         own = self.logits(build(False, True), [1, 2, 3])
         tied = self.logits(build(True, False), [1, 2, 3])
         self.assertNotEqual(own, tied)
@@ -335,19 +393,34 @@ class Safetensors(Case):
         self.assertEqual(Run(["generate", model, "-p", "a"], memory_mib=24, timeout=10).code, 1)
 
     def test_d25_odd_config(self):
-        for changes, words in (({"num_hidden_layers": -1}, ["num_hidden_layers", "-1"]), ({"num_hidden_layers": 10**9}, ["num_hidden_layers"]),
-                               ({"num_hidden_layers": "32"}, ["num_hidden_layers"]), ({"num_hidden_layers": 1.5}, ["num_hidden_layers", "1.5"]),
-                               ({"num_hidden_layers": None}, ["num_hidden_layers", "missing"]), ({"num_hidden_layers": [2]}, ["num_hidden_layers"]),
-                               ({"num_hidden_layers": 99}, ["layers"]), ({"hidden_size": None}, ["hidden_size"]),
-                               ({"num_attention_heads": None}, ["num_attention_heads"]), ({"num_attention_heads": 0}, ["heads"]),
-                               ({"head_dim": 0}, ["head_dim", "0"]), ({"num_key_value_heads": 3}, ["heads", "3"]),
-                               ({"hidden_size": 7}, ["7"]), ({"intermediate_size": 10**12}, ["intermediate_size"]),
-                               ({"hidden_act": "gelu"}, ["hidden_act", "gelu"]), ({"vocab_size": 2**40}, ["vocab_size"]),
-                               ({"rms_norm_eps": "small"}, ["rms_norm_eps"]), ({"rms_norm_eps": -1}, ["rms_norm_eps", "-1"])):
+        for changes, words in (
+            ({"num_hidden_layers": -1}, ["num_hidden_layers", "-1"]),
+            ({"num_hidden_layers": 10**9}, ["num_hidden_layers"]),
+            ({"num_hidden_layers": "32"}, ["num_hidden_layers"]),
+            ({"num_hidden_layers": 1.5}, ["num_hidden_layers", "1.5"]),
+            ({"num_hidden_layers": None}, ["num_hidden_layers", "missing"]),
+            ({"num_hidden_layers": [2]}, ["num_hidden_layers"]),
+            ({"num_hidden_layers": 99}, ["layers"]),
+            ({"hidden_size": None}, ["hidden_size"]),
+            ({"num_attention_heads": None}, ["num_attention_heads"]),
+            ({"num_attention_heads": 0}, ["heads"]),
+            ({"head_dim": 0}, ["head_dim", "0"]),
+            ({"num_key_value_heads": 3}, ["heads", "3"]),
+            ({"hidden_size": 7}, ["7"]),
+            ({"intermediate_size": 10**12}, ["intermediate_size"]),
+            ({"hidden_act": "gelu"}, ["hidden_act", "gelu"]),
+            ({"vocab_size": 2**40}, ["vocab_size"]),
+            ({"rms_norm_eps": "small"}, ["rms_norm_eps"]),
+            ({"rms_norm_eps": -1}, ["rms_norm_eps", "-1"]),
+        ):
             shutil.rmtree(self.path("model"), ignore_errors=True)
             self.refused(self.copy_model("llama", **changes), *words)
-        for changes, words in (({"num_experts_per_tok": 99}, ["99"]), ({"num_experts": 3}, ["mlp.gate.weight", "[3][32]"]), ({"num_experts_per_tok": 0}, ["0"]),
-                               ({"num_experts": -4}, ["num_experts", "-4"])):
+        for changes, words in (
+            ({"num_experts_per_tok": 99}, ["99"]),
+            ({"num_experts": 3}, ["mlp.gate.weight", "[3][32]"]),
+            ({"num_experts_per_tok": 0}, ["0"]),
+            ({"num_experts": -4}, ["num_experts", "-4"]),
+        ):
             shutil.rmtree(self.path("model"), ignore_errors=True)
             self.refused(self.copy_model("qwen3_moe", **changes), *words)
         shutil.rmtree(self.path("model"))
@@ -355,13 +428,19 @@ class Safetensors(Case):
         shutil.rmtree(self.path("model"))
         self.works(self.copy_model("llama"))
         config = self.read(self.path("model/config.json"))
-        self.write("model/config.json", config[:len(config) // 2])
+        self.write("model/config.json", config[: len(config) // 2])
         self.refused(self.path("model"), "config.json", "line")
         self.write("model/config.json", "[1]")
         self.refused(self.path("model"), "config.json")
-        for key, kind, value in (("llama.block_count", TEXT, "2"), ("llama.block_count", F32, 1.5), ("llama.attention.head_count", U64, 2**40),
-                                 ("llama.attention.layer_norm_rms_epsilon", TEXT, "x"), ("general.architecture", U32, 1),
-                                 ("llama.embedding_length", ARRAY, (U32, [64])), ("llama.attention.head_count_kv", ARRAY, (U32, []))):
+        for key, kind, value in (
+            ("llama.block_count", TEXT, "2"),
+            ("llama.block_count", F32, 1.5),
+            ("llama.attention.head_count", U64, 2**40),
+            ("llama.attention.layer_norm_rms_epsilon", TEXT, "x"),
+            ("general.architecture", U32, 1),
+            ("llama.embedding_length", ARRAY, (U32, [64])),
+            ("llama.attention.head_count_kv", ARRAY, (U32, [])),
+        ):
             self.refused(self.write("m.gguf", toy().set(key, kind, value)), key.split(".")[-1].split("_")[0])
 
     def test_d26_sizes_of_a_tokenizer_call(self):
