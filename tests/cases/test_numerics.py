@@ -239,17 +239,16 @@ class Numerics(Case):
             self.assertEqual(len(answers.pop().split()), 64)
 
     def test_f17_positions_behind_65536(self):
-        gguf = toy(hidden=16, layers=1, heads=1, kv_heads=1, head_dim=8, ffn=8, vocab=32)
-        gguf.set("llama.context_length", U32, 131072)
-        path, ids = self.write("m.gguf", gguf), prompt(66_000, 32)
-        whole = self.generate(path, ids, "--max-tokens", "8", "--chunk", "512").out
-        self.assertEqual(len(whole.split()), 8)
-        self.assertEqual(self.generate(path, ids, "--max-tokens", "8", "--chunk", "999").out, whole)
-        needle = list(ids)  # what stands at a tenth of the way is still seen
-        for i in range(6600, 6900):
+        gguf = toy(hidden=16, layers=1, heads=1, kv_heads=1, head_dim=8, ffn=8, vocab=32).set("llama.context_length", U32, 131072)
+        path, ids = self.write("m.gguf", gguf), prompt(33_000, 32)
+        needle = list(ids)  # what stands at a tenth of the way is still seen behind position 32768
+        for i in range(3300, 3600):
             needle[i] = 7
-        near, far = self.tail(path, ids), self.tail(path, needle)
-        self.assertNotEqual(near, far)
+        self.assertNotEqual(self.tail(path, ids), self.tail(path, needle))
+        window, ids = self.copy_model("mistral-window", max_position_embeddings=131072), prompt(66_000, 128)
+        whole = self.generate(window, ids, "--max-tokens", "16", "--chunk", "512").out
+        self.assertEqual(len(whole.split()), 16)
+        self.assertEqual(self.generate(window, ids, "--max-tokens", "16", "--chunk", "999").out, whole)
 
     def tail(self, path, ids):
         run = Run(
