@@ -1,10 +1,11 @@
 /*
- * bench_kernels: how fast are the products, next to what memory gives?
+ * bench_kernels: how fast are the products, next to what memory and the arithmetic units give in the same run?
  *
- * For each level and format: one token (matrix times vector, weights read from memory) in GB/s of weights, and several tokens in GFLOP/s
- * (2 per weight and token). The matrix is much larger than the caches. Best of a few passes.
+ * For each level and format: one row of activations (matrix times vector, weights read from memory, a matrix much larger than the caches)
+ * in GB/s of weights, and 8, 64 and 512 rows in 10^9 operations a second (2 per weight and row) with their share of the measured peak of
+ * all threads: of f32 multiply-adds for float weights, else of bytes. Best of many passes.
  *
- * Usage: bench_kernels [--cols N] [--threads N] [--tokens N] [--mb N] [--isa NAME] [--format NAME]
+ * Usage: bench_kernels [--cols N] [--threads N] [--mb N] [--isa NAME] [--format NAME]
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -16,9 +17,10 @@
 #include "base/thread_pool.h"
 #include "dtype/scalar_convert.h"
 #include "kernel/kernel.h"
+#include "peaks.h"
 
 struct settings {
-    size_t cols, tokens, megabytes;
+    size_t cols, megabytes;
     unsigned threads;
     const char *isa, *format; /* NULL: all */
 };
@@ -107,7 +109,9 @@ static double read_rate(struct thread_pool *pool, const void *data, size_t size_
 
 /* ---- products ---- */
 
-static uint8_t *scratch[256];
+#define THREADS_MAX 256
+static uint8_t *scratch[THREADS_MAX]; /* of matmul_many */
+
 static void matmul_body(void *context, size_t begin, size_t end, unsigned worker) {
     const struct matmul_args *whole = ((void **)context)[0];
     const struct kernel_table *table = ((void **)context)[1];
@@ -118,11 +122,12 @@ static void matmul_body(void *context, size_t begin, size_t end, unsigned worker
         table->matmul[args.w->format](&args);
 }
 
+/* The shortest of passes over about half a second. */
 static double matmul_seconds(struct thread_pool *pool, const struct kernel_table *table, const struct matmul_args *args) {
     void *context[2] = {(void *)args, (void *)table};
     double best = 1e9;
     uint64_t begun = clock_now_ns();
-    for (unsigned pass = 0; pass < 5 && clock_now_ns() - begun < 3000000000u; pass++) {
+    for (unsigned pass = 0; pass < 2 || clock_now_ns() - begun < 500000000u; pass++) {
         uint64_t started = clock_now_ns();
         thread_pool_run(pool, args->w->rows, 64, matmul_body, context);
         double seconds = (double)(clock_now_ns() - started) * 1e-9;
@@ -131,8 +136,10 @@ static double matmul_seconds(struct thread_pool *pool, const struct kernel_table
     return best;
 }
 
+#define TOKENS_MAX 512
+
 static void bench_matrix(const struct bench_format *f, const struct kernel_table *table, struct thread_pool *pool, const struct settings *s,
-                         uint8_t *data, uint8_t *scales, float *y) {
+                         uint8_t *data, uint8_t *scales, float *y, double peak) {
     uint64_t row_bytes = s->cols * f->bits / 8;
     if (f->bits == 0 && !dtype_size((enum dtype)f->format, s->cols, &row_bytes))
         return;
@@ -151,9 +158,9 @@ static void bench_matrix(const struct bench_format *f, const struct kernel_table
     size_t megabytes = table->isa == CPU_ISA_REF ? (s->megabytes + 15) / 16 : s->megabytes;
     w.rows = megabytes * 1000000 / row_bytes;
     struct activation_layout layout = activation_layout(matrix_activation_block(f->format, f->group_cols), s->cols);
-    uint8_t *x = take(layout.row_bytes * s->tokens);
+    uint8_t *x = take(layout.row_bytes * TOKENS_MAX);
     float *row = take(s->cols * sizeof(float));
-    for (size_t t = 0; t < s->tokens; t++) {
+    for (size_t t = 0; t < TOKENS_MAX; t++) {
         for (size_t i = 0; i < s->cols; i++)
             row[i] = (float)((i * 2654435761u + t * 40503u) % 1000) * 0.002f - 1.0f;
         if (layout.block)
@@ -165,14 +172,17 @@ static void bench_matrix(const struct bench_format *f, const struct kernel_table
         .w = &w, .row_end = w.rows, .x = x, .x_row_bytes = layout.row_bytes, .tokens = 1, .y = y, .y_stride = w.rows};
     double one = matmul_seconds(pool, table, &args);
     double bytes = (double)w.rows * (double)(row_bytes + w.scales_row_bytes * (f->format == MATRIX_AFFINE ? 2 : 1));
-    printf("%-8s %-12s %7.1f GB/s %8.1f GFLOP/s", cpu_isa_name(table->isa), f->name, bytes / one * 1e-9,
-           2e-9 * (double)w.rows * (double)s->cols / one);
-    w.rows = (w.rows + s->tokens - 1) / s->tokens;
-    args.row_end = w.rows;
-    args.y_stride = w.rows;
-    args.tokens = s->tokens;
-    double many = matmul_seconds(pool, table, &args);
-    printf("   %zu tokens %8.1f GFLOP/s\n", s->tokens, 2e-9 * (double)w.rows * (double)s->cols * (double)s->tokens / many);
+    printf("%-8s %-12s %7.1f GB/s", cpu_isa_name(table->isa), f->name, bytes / one * 1e-9);
+    size_t all_rows = w.rows;
+    for (size_t tokens = 8; tokens <= TOKENS_MAX && table->isa != CPU_ISA_REF; tokens *= 8) {
+        w.rows = 1000000000 * s->threads / (s->cols * tokens * 2) / 64 * 64; /* a few milliseconds */
+        w.rows = w.rows < 64 * s->threads ? 64 * s->threads : w.rows > all_rows ? all_rows : w.rows;
+        args.row_end = args.y_stride = w.rows;
+        args.tokens = tokens;
+        double rate = 2e-9 * (double)w.rows * (double)s->cols * (double)tokens / matmul_seconds(pool, table, &args);
+        printf("   %zu: %7.1f (%2.0f %%)", tokens, rate, peak > 0 ? 100 * rate / peak / s->threads : 0.0);
+    }
+    printf("\n");
 }
 
 static void read_settings(struct settings *s, int argc, char **argv) {
@@ -182,8 +192,6 @@ static void read_settings(struct settings *s, int argc, char **argv) {
             s->cols = number;
         else if (!strcmp(argv[i], "--threads"))
             s->threads = (unsigned)number;
-        else if (!strcmp(argv[i], "--tokens"))
-            s->tokens = number;
         else if (!strcmp(argv[i], "--mb"))
             s->megabytes = number;
         else if (!strcmp(argv[i], "--isa"))
@@ -194,7 +202,7 @@ static void read_settings(struct settings *s, int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    struct settings s = {.cols = 2048, .tokens = 64, .megabytes = 400, .threads = 1};
+    struct settings s = {.cols = 2048, .megabytes = 400, .threads = 1};
     read_settings(&s, argc, argv);
     struct thread_pool *pool;
     struct error err;
@@ -202,10 +210,11 @@ int main(int argc, char **argv) {
         fprintf(stderr, "bench_kernels: %s\n", err.text);
         return 1;
     }
-    for (unsigned t=0;t<s.threads;t++) scratch[t]=take(matmul_many_bytes(s.cols));
+    for (unsigned t = 0; t < s.threads && t < THREADS_MAX; t++)
+        scratch[t] = take(matmul_many_bytes(s.cols));
     size_t size_bytes = s.megabytes * 1000000;
     uint8_t *data = take(size_bytes + 65536), *scales = take(size_bytes / 4 + 65536);
-    float *y = take(size_bytes / s.cols * 8 * sizeof(float) + 65536);
+    float *y = take(size_bytes / s.cols * 8 * sizeof(float) + (64u << 20));
     uint32_t state = 1;
     for (size_t i = 0; i < size_bytes; i += 2) { /* no infinities as f16, few subnormals */
         state = state * 1664525u + 1013904223u;
@@ -215,11 +224,16 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < size_bytes / 4; i++)
         scales[i] = (uint8_t)(i & 1 ? 0x3c : i);
     printf("%s, %u threads, %zu columns; memory reads %.1f GB/s\n", cpu_model_name(), s.threads, s.cols, read_rate(pool, data, size_bytes));
-    for (unsigned isa = 0; isa < CPU_ISA_COUNT; isa++)
+    for (unsigned isa = 0; isa < CPU_ISA_COUNT; isa++) {
+        if (!cpu_isa_available((enum cpu_isa)isa) || (s.isa && strcmp(s.isa, cpu_isa_name((enum cpu_isa)isa)) != 0))
+            continue;
+        double f32 = peak_f32((enum cpu_isa)isa), int8 = peak_int8((enum cpu_isa)isa);
+        printf("%-8s a thread: f32 %.0f, bytes %.0f Gop/s\n", cpu_isa_name((enum cpu_isa)isa), f32, int8);
         for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
-            if (cpu_isa_available((enum cpu_isa)isa) && (!s.isa || !strcmp(s.isa, cpu_isa_name((enum cpu_isa)isa))) &&
-                (!s.format || !strcmp(s.format, formats[i].name)))
-                bench_matrix(&formats[i], kernel_table_for((enum cpu_isa)isa), pool, &s, data, scales, y);
+            if (!s.format || !strcmp(s.format, formats[i].name))
+                bench_matrix(&formats[i], kernel_table_for((enum cpu_isa)isa), pool, &s, data, scales, y,
+                             matrix_activation_block(formats[i].format, formats[i].group_cols) ? int8 : f32);
+    }
     thread_pool_destroy(pool);
     return 0;
 }

@@ -36,7 +36,7 @@ ALWAYS_INLINE void floats_store(float *y, floats x, unsigned count) {
 struct panel_tile;
 ALWAYS_INLINE ints panel_line(const struct panel_tile *p, size_t offset, unsigned v);
 ALWAYS_INLINE void add_codes(const struct panel_tile *p, size_t codes, const int8_t *const q[PANEL_TOKENS], size_t steps, size_t scale,
-                             unsigned tokens, bool scaled, ints sum[PANEL_TOKENS][PANEL_VECTORS]);
+                             unsigned half, unsigned tokens, bool scaled, ints sum[PANEL_TOKENS][PANEL_VECTORS]);
 
 #define LEVEL(name) avx2_##name
 #include "kernel/wide/matmul_panel_body.inc"
@@ -73,12 +73,14 @@ ALWAYS_INLINE void add_wide(const struct panel_tile *p, size_t codes, const int8
 }
 
 ALWAYS_INLINE void add_codes(const struct panel_tile *p, size_t codes, const int8_t *const q[PANEL_TOKENS], size_t steps, size_t scale,
-                             unsigned tokens, bool scaled, ints sum[PANEL_TOKENS][PANEL_VECTORS]) {
+                             unsigned half, unsigned tokens, bool scaled, ints sum[PANEL_TOKENS][PANEL_VECTORS]) {
+    const ints lower = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 0, 1, 4, 5, 4, 5, 8, 9, 8, 9, 12, 13, 12, 13));
+    const ints upper = _mm256_or_si256(lower, _mm256_set1_epi8(2));
     ints factor[PANEL_VECTORS];
     for (unsigned v = 0; v < PANEL_VECTORS; v++) {
-        factor[v] = scaled ? panel_line(p, scale, v) : _mm256_set1_epi16(1);
-        if (scaled) /* the low half twice */
-            factor[v] = _mm256_or_si256(_mm256_slli_epi32(factor[v], 16), _mm256_and_si256(factor[v], ints_set(0xffff)));
+        factor[v] = _mm256_set1_epi16(1);
+        if (scaled) /* the lower or upper half of each dword, twice */
+            factor[v] = _mm256_shuffle_epi8(panel_line(p, scale, v), half ? upper : lower);
     }
     size_t group = p->f->pairs_that_fit < steps ? p->f->pairs_that_fit : steps;
     for (size_t i = 0; p->f->wide && i < steps; i++)

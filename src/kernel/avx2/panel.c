@@ -9,12 +9,6 @@
 #include "kernel/kernel.h"
 #include "kernel/ref/scale_read.h"
 
-struct run_scales { /* of one row */
-    float d, m;
-    int16_t scale[16], extra[16]; /* by sub-block */
-};
-typedef void scales_fn(const uint8_t *block, struct run_scales *out);
-
 /* ---- codes ---- */
 
 /* r[i]: eight dwords of row i -> r[j]: dword j of eight rows. */
@@ -190,65 +184,82 @@ static void fill_all_codes(const struct matrix *w, const uint8_t *const rows[PAN
 
 /* ---- scales ---- */
 
-ALWAYS_INLINE float half_at(const uint8_t *bytes) { return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(load_u16(bytes)))); }
-ALWAYS_INLINE void store_16(int16_t to[16], __m256i x) { _mm256_storeu_si256((__m256i *)(void *)to, x); }
+/* Integer scales of a block and what goes into `extra`, 16 bits each: 16 of both, or (sub-blocks of 32) 8 and 8 in *scale. */
+typedef void subs_fn(const uint8_t *block, __m256i *scale, __m256i *extra);
 
-ALWAYS_INLINE void d_first(const uint8_t *block, struct run_scales *out) { out->d = half_at(block); }
-ALWAYS_INLINE void d_and_m_first(const uint8_t *block, struct run_scales *out) {
-    out->d = half_at(block);
-    out->m = half_at(block + 2);
-}
-ALWAYS_INLINE void mxfp4_scales(const uint8_t *block, struct run_scales *out) { out->d = 0.5f * scale_read(DTYPE_F8_E8M0, block, 0); }
-ALWAYS_INLINE void k4_scales(const uint8_t *block, struct run_scales *out) {
+ALWAYS_INLINE __m256i negative_times(__m256i scales, short offset) { return _mm256_mullo_epi16(scales, _mm256_set1_epi16((short)-offset)); }
+
+ALWAYS_INLINE void k4_subs(const uint8_t *block, __m256i *scale, __m256i *extra) {
     __m128i scales, mins;
     unpack_k4_scales(block, &scales, &mins);
-    store_16(out->scale, _mm256_castsi128_si256(scales));
-    store_16(out->extra, _mm256_castsi128_si256(mins));
-    out->d = half_at(block);
-    out->m = -half_at(block + 2);
+    *scale = *extra = _mm256_setr_m128i(scales, mins);
 }
-ALWAYS_INLINE void q2_k_scales(const uint8_t *block, struct run_scales *out) {
-    const struct block_q2_k *w = (const void *)block;
-    __m256i packed = _mm256_cvtepu8_epi16(load_128(w->scales));
-    store_16(out->scale, _mm256_and_si256(packed, _mm256_set1_epi16(15)));
-    store_16(out->extra, _mm256_srli_epi16(packed, 4));
-    out->d = half_at(block + offsetof(struct block_q2_k, d));
-    out->m = -half_at(block + offsetof(struct block_q2_k, dmin));
+ALWAYS_INLINE void q2_k_subs(const uint8_t *block, __m256i *scale, __m256i *extra) {
+    __m256i packed = _mm256_cvtepu8_epi16(load_128(block));
+    *scale = _mm256_and_si256(packed, _mm256_set1_epi16(15));
+    *extra = _mm256_srli_epi16(packed, 4);
 }
-/* extra = -offset * scale */
-ALWAYS_INLINE void offset_scales(__m256i scales, short offset, struct run_scales *out) {
-    store_16(out->scale, scales);
-    store_16(out->extra, _mm256_mullo_epi16(scales, _mm256_set1_epi16((short)-offset)));
+ALWAYS_INLINE void q3_k_subs(const uint8_t *block, __m256i *scale, __m256i *extra) {
+    *scale = unpack_k3_scales((const void *)block);
+    *extra = negative_times(*scale, 4);
 }
-ALWAYS_INLINE void q3_k_scales(const uint8_t *block, struct run_scales *out) {
-    offset_scales(unpack_k3_scales((const void *)block), 4, out);
-    out->d = half_at(block + offsetof(struct block_q3_k, d));
+ALWAYS_INLINE void q6_k_subs(const uint8_t *block, __m256i *scale, __m256i *extra) {
+    *scale = _mm256_cvtepi8_epi16(load_128(block + offsetof(struct block_q6_k, scales)));
+    *extra = negative_times(*scale, 32);
 }
-ALWAYS_INLINE void q6_k_scales(const uint8_t *block, struct run_scales *out) {
-    offset_scales(_mm256_cvtepi8_epi16(load_128(block + offsetof(struct block_q6_k, scales))), 32, out);
-    out->d = half_at(block + offsetof(struct block_q6_k, d));
-}
-ALWAYS_INLINE void iq4_xs_run_scales(const uint8_t *block, struct run_scales *out) {
-    offset_scales(iq4_xs_scales((const void *)block), 128, out);
-    out->d = half_at(block);
+ALWAYS_INLINE void iq4_xs_subs(const uint8_t *block, __m256i *scale, __m256i *extra) {
+    __m256i twice = iq4_xs_scales((const void *)block);
+    *scale = *extra = _mm256_blend_epi32(twice, negative_times(twice, 128), 0xf0);
 }
 
-/* Row r of the panel. */
-ALWAYS_INLINE void fill_scales(const struct panel_format *f, const struct panel_layout *l, const uint8_t *row, size_t block_bytes,
-                               scales_fn *scales, uint8_t *panel) {
-    float *d = (float *)(void *)(panel + l->d), *m = (float *)(void *)(panel + l->m);
-    int32_t *scale = (int32_t *)(void *)(panel + l->scale), *extra = (int32_t *)(void *)(panel + l->extra);
-    for (size_t run = 0; run < l->runs; run++) {
-        struct run_scales s = {0};
-        scales(row + run * block_bytes, &s);
-        d[run * PANEL_ROWS] = s.d;
-        if (f->kind == PANEL_BIAS || f->kind == PANEL_SUB_BIAS)
-            m[run * PANEL_ROWS] = s.m;
-        for (size_t i = 0; i < l->subs; i++)
-            scale[(run * l->subs + i) * PANEL_ROWS] = s.scale[i];
-        for (size_t i = 0; i < l->pairs; i++)
-            memcpy(extra + (run * l->pairs + i) * PANEL_ROWS, s.extra + 2 * i, 4);
-    }
+/* The f16 at `offset` of eight blocks. */
+ALWAYS_INLINE __m256 load_halves(const uint8_t *const block[8], size_t offset) {
+    uint16_t bits[8];
+    for (unsigned r = 0; r < 8; r++)
+        bits[r] = load_u16(block[r] + offset);
+    return _mm256_cvtph_ps(load_128(bits));
+}
+
+/* Blocks of block_bytes with an f16 scale at d_offset, and a factor of the bias at m_offset. */
+ALWAYS_INLINE void fill_scales(const struct panel_format *f, const struct panel_layout *l, const uint8_t *const rows[PANEL_ROWS],
+                               size_t block_bytes, size_t d_offset, size_t m_offset, subs_fn *subs, uint8_t *panel) {
+    for (size_t run = 0; run < l->runs; run++)
+#pragma GCC unroll 2
+        for (size_t half = 0; half < 2; half++) {
+            const uint8_t *block[8];
+            uint8_t *line = panel + 32 * half;
+            for (unsigned r = 0; r < 8; r++)
+                block[r] = rows[8 * half + r] + run * block_bytes;
+            _mm256_store_ps((float *)(void *)(line + l->d + 64 * run), load_halves(block, d_offset));
+            if (f->kind == PANEL_BIAS || f->kind == PANEL_SUB_BIAS) { /* mins are taken off */
+                __m256 m = load_halves(block, m_offset), sign = _mm256_set1_ps(f->kind == PANEL_SUB_BIAS ? -0.0f : 0.0f);
+                _mm256_store_ps((float *)(void *)(line + l->m + 64 * run), _mm256_xor_ps(m, sign));
+            }
+            if (!subs)
+                continue;
+            __m256i scale[8], extra[8];
+            for (unsigned r = 0; r < 8; r++)
+                subs(block[r], &scale[r], &extra[r]);
+            transpose_8(scale);
+            if (f->sub == 16)
+                transpose_8(extra);
+            for (size_t i = 0; i < l->pairs; i++) {
+                _mm256_store_si256((__m256i *)(void *)(line + l->scale + 64 * (run * l->pairs + i)), scale[i]);
+                _mm256_store_si256((__m256i *)(void *)(line + l->extra + 64 * (run * l->pairs + i)),
+                                   f->sub == 16 ? extra[i] : scale[4 + i]);
+            }
+        }
+}
+
+static void fill_mxfp4_scales(const struct panel_layout *l, const uint8_t *const rows[PANEL_ROWS], uint8_t *panel) {
+    for (size_t run = 0; run < l->runs; run++)
+        for (size_t half = 0; half < 2; half++) {
+            uint8_t codes[8];
+            for (unsigned r = 0; r < 8; r++)
+                codes[r] = rows[8 * half + r][run * sizeof(struct block_mxfp4)];
+            __m256 d = floats_of_e8m0(_mm_loadl_epi64((const __m128i *)(const void *)codes));
+            _mm256_store_ps((float *)(void *)(panel + l->d + 64 * run + 32 * half), _mm256_mul_ps(d, _mm256_set1_ps(0.5f)));
+        }
 }
 
 /* Scales in tensors of their own: one number per run, to every 16th place of `to`. */
@@ -278,61 +289,67 @@ static void fill_split_scales(const struct matrix *w, const struct panel_format 
         fill_split(f, l->runs, w->scale_dtype, w->biases + row * w->scales_row_bytes, w->group_cols, 1.0f, m);
 }
 
-/* Row r of the panel, whose numbers start at `panel`. */
-static void fill_row_scales(const struct matrix *w, const struct panel_format *f, const struct panel_layout *l, size_t row,
-                            const uint8_t *data, uint8_t *panel) {
+static void fill_all_scales(const struct matrix *w, const struct panel_format *f, const struct panel_layout *l,
+                            const uint8_t *const rows[PANEL_ROWS], const size_t row[PANEL_ROWS], uint8_t *panel) {
     switch (w->format) {
     case DTYPE_Q4_0:
+        fill_scales(f, l, rows, sizeof(struct block_q4_0), offsetof(struct block_q4_0, d), 0, NULL, panel);
+        break;
     case DTYPE_IQ4_NL:
-        fill_scales(f, l, data, sizeof(struct block_q4_0), d_first, panel);
+        fill_scales(f, l, rows, sizeof(struct block_iq4_nl), offsetof(struct block_iq4_nl, d), 0, NULL, panel);
         break;
     case DTYPE_Q4_1:
-        fill_scales(f, l, data, sizeof(struct block_q4_1), d_and_m_first, panel);
+        fill_scales(f, l, rows, sizeof(struct block_q4_1), offsetof(struct block_q4_1, d), offsetof(struct block_q4_1, m), NULL, panel);
         break;
     case DTYPE_Q5_0:
-        fill_scales(f, l, data, sizeof(struct block_q5_0), d_first, panel);
+        fill_scales(f, l, rows, sizeof(struct block_q5_0), offsetof(struct block_q5_0, d), 0, NULL, panel);
         break;
     case DTYPE_Q5_1:
-        fill_scales(f, l, data, sizeof(struct block_q5_1), d_and_m_first, panel);
+        fill_scales(f, l, rows, sizeof(struct block_q5_1), offsetof(struct block_q5_1, d), offsetof(struct block_q5_1, m), NULL, panel);
         break;
     case DTYPE_Q8_0:
-        fill_scales(f, l, data, sizeof(struct block_q8_0), d_first, panel);
-        break;
-    case DTYPE_MXFP4:
-        fill_scales(f, l, data, sizeof(struct block_mxfp4), mxfp4_scales, panel);
+        fill_scales(f, l, rows, sizeof(struct block_q8_0), offsetof(struct block_q8_0, d), 0, NULL, panel);
         break;
     case DTYPE_Q2_K:
-        fill_scales(f, l, data, sizeof(struct block_q2_k), q2_k_scales, panel);
+        fill_scales(f, l, rows, sizeof(struct block_q2_k), offsetof(struct block_q2_k, d), offsetof(struct block_q2_k, dmin), q2_k_subs,
+                    panel);
         break;
     case DTYPE_Q3_K:
-        fill_scales(f, l, data, sizeof(struct block_q3_k), q3_k_scales, panel);
+        fill_scales(f, l, rows, sizeof(struct block_q3_k), offsetof(struct block_q3_k, d), 0, q3_k_subs, panel);
         break;
     case DTYPE_Q4_K:
-        fill_scales(f, l, data, sizeof(struct block_q4_k), k4_scales, panel);
+        fill_scales(f, l, rows, sizeof(struct block_q4_k), offsetof(struct block_q4_k, d), offsetof(struct block_q4_k, dmin), k4_subs,
+                    panel);
         break;
     case DTYPE_Q5_K:
-        fill_scales(f, l, data, sizeof(struct block_q5_k), k4_scales, panel);
+        fill_scales(f, l, rows, sizeof(struct block_q5_k), offsetof(struct block_q5_k, d), offsetof(struct block_q5_k, dmin), k4_subs,
+                    panel);
         break;
     case DTYPE_Q6_K:
-        fill_scales(f, l, data, sizeof(struct block_q6_k), q6_k_scales, panel);
+        fill_scales(f, l, rows, sizeof(struct block_q6_k), offsetof(struct block_q6_k, d), 0, q6_k_subs, panel);
         break;
     case DTYPE_IQ4_XS:
-        fill_scales(f, l, data, sizeof(struct block_iq4_xs), iq4_xs_run_scales, panel);
+        fill_scales(f, l, rows, sizeof(struct block_iq4_xs), offsetof(struct block_iq4_xs, d), 0, iq4_xs_subs, panel);
+        break;
+    case DTYPE_MXFP4:
+        fill_mxfp4_scales(l, rows, panel);
         break;
     default:
-        fill_split_scales(w, f, l, row, panel);
+        for (size_t r = 0; r < PANEL_ROWS; r++)
+            fill_split_scales(w, f, l, row[r], panel + r * sizeof(float));
     }
 }
 
 void avx2_panel_fill(const struct matrix *w, const struct panel_format *f, const struct panel_layout *layout, size_t row, size_t count,
                      uint8_t *panel) {
     const uint8_t *rows[PANEL_ROWS];
+    size_t sources[PANEL_ROWS];
     CHECK(count > 0 && row + count <= w->rows && (uintptr_t)panel % 64 == 0);
     for (size_t r = 0; r < PANEL_ROWS; r++) {
-        size_t source = row + (r < count ? r : count - 1);
-        rows[r] = w->data + source * w->row_bytes;
-        fill_row_scales(w, f, layout, source, rows[r], panel + r * sizeof(float));
+        sources[r] = row + (r < count ? r : count - 1);
+        rows[r] = w->data + sources[r] * w->row_bytes;
     }
+    fill_all_scales(w, f, layout, rows, sources, panel);
     fill_all_codes(w, rows, panel);
 }
 
@@ -377,7 +394,7 @@ struct panel_layout avx2_panel_layout(const struct panel_format *f, size_t cols)
     l.d = cols * PANEL_ROWS;
     l.m = l.d + l.runs * line;
     l.scale = l.m + (f->kind == PANEL_BIAS || f->kind == PANEL_SUB_BIAS ? l.runs * line : 0);
-    l.extra = l.scale + l.runs * l.subs * line;
+    l.extra = l.scale + l.runs * l.pairs * line;
     l.bytes = l.extra + l.runs * l.pairs * line;
     return l;
 }

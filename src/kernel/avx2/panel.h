@@ -43,7 +43,8 @@ bool avx2_panel_format(const struct matrix *w, struct panel_format *out);
 struct panel_layout avx2_panel_layout(const struct panel_format *f, size_t cols);
 /*
  * Fills a panel of layout->bytes, 64-byte aligned, with rows [row, row + count), 0 < count <= 16; the last row fills the places behind.
- * Lines: codes [cols / 4]; d, m [runs] of floats; scale [runs][subs] of int32; extra [runs][pairs] of two int16.
+ * Lines: codes [cols / 4]; d, m [runs] of floats; scale, extra [runs][pairs] of two int16, two
+ * neighbouring sub-blocks each.
  */
 void avx2_panel_fill(const struct matrix *w, const struct panel_format *f, const struct panel_layout *layout, size_t row, size_t count,
                      uint8_t *panel);

@@ -28,7 +28,7 @@ ALWAYS_INLINE void floats_store(float *y, floats x, unsigned count) { _mm512_mas
 struct panel_tile;
 ALWAYS_INLINE ints panel_line(const struct panel_tile *p, size_t offset, unsigned v);
 ALWAYS_INLINE void add_codes(const struct panel_tile *p, size_t codes, const int8_t *const q[PANEL_TOKENS], size_t steps, size_t scale,
-                             unsigned tokens, bool scaled, ints sum[PANEL_TOKENS][PANEL_VECTORS]);
+                             unsigned half, unsigned tokens, bool scaled, ints sum[PANEL_TOKENS][PANEL_VECTORS]);
 
 #define LEVEL(name) avx512_##name
 #include "kernel/wide/matmul_panel_body.inc"
@@ -37,13 +37,11 @@ ALWAYS_INLINE ints panel_line(const struct panel_tile *p, size_t offset, unsigne
     return _mm512_load_si512(p->panel + v * p->l->bytes + offset);
 }
 
-ALWAYS_INLINE void add_codes(const struct panel_tile *p, size_t codes, const int8_t *const q[PANEL_TOKENS], size_t steps, size_t scale,
-                             unsigned tokens, bool scaled, ints sum[PANEL_TOKENS][PANEL_VECTORS]) {
-    ints dot[PANEL_TOKENS][PANEL_VECTORS];
-    for (unsigned t = 0; t < tokens; t++)
-        for (unsigned v = 0; v < PANEL_VECTORS; v++)
-            dot[t][v] = scaled ? ints_set(0) : sum[t][v];
-    for (size_t i = 0; i < steps; i++) {
+/* steps: a constant, so that the loop is unrolled. */
+ALWAYS_INLINE void add_steps(const struct panel_tile *p, size_t codes, const int8_t *const q[PANEL_TOKENS], size_t first, unsigned steps,
+                             unsigned tokens, ints dot[PANEL_TOKENS][PANEL_VECTORS]) {
+#pragma GCC unroll 8
+    for (size_t i = first; i < first + steps; i++) {
         ints w[PANEL_VECTORS];
         for (unsigned v = 0; v < PANEL_VECTORS; v++)
             w[v] = panel_line(p, codes + 64 * i, v);
@@ -53,7 +51,23 @@ ALWAYS_INLINE void add_codes(const struct panel_tile *p, size_t codes, const int
                 dot[t][v] = _mm512_dpbusd_epi32(dot[t][v], w[v], x);
         }
     }
+}
+
+ALWAYS_INLINE void add_codes(const struct panel_tile *p, size_t codes, const int8_t *const q[PANEL_TOKENS], size_t steps, size_t scale,
+                             unsigned half, unsigned tokens, bool scaled, ints sum[PANEL_TOKENS][PANEL_VECTORS]) {
+    ints dot[PANEL_TOKENS][PANEL_VECTORS];
+    size_t i = 0;
+    for (unsigned t = 0; t < tokens; t++)
+        for (unsigned v = 0; v < PANEL_VECTORS; v++)
+            dot[t][v] = scaled ? ints_set(0) : sum[t][v];
+    for (; steps >= 8; steps -= 8, i += 8)
+        add_steps(p, codes, q, i, 8, tokens, dot);
+    if (steps)
+        add_steps(p, codes, q, i, 4, tokens, dot);
+    ints factor[PANEL_VECTORS];
+    for (unsigned v = 0; v < PANEL_VECTORS && scaled; v++) /* the lower or upper half of each dword */
+        factor[v] = _mm512_srai_epi32(half ? panel_line(p, scale, v) : _mm512_slli_epi32(panel_line(p, scale, v), 16), 16);
     for (unsigned v = 0; v < PANEL_VECTORS; v++)
         for (unsigned t = 0; t < tokens; t++)
-            sum[t][v] = scaled ? _mm512_add_epi32(sum[t][v], _mm512_mullo_epi32(dot[t][v], panel_line(p, scale, v))) : dot[t][v];
+            sum[t][v] = scaled ? _mm512_add_epi32(sum[t][v], _mm512_mullo_epi32(dot[t][v], factor[v])) : dot[t][v];
 }
