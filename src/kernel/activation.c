@@ -91,5 +91,5 @@ void activation_remainder(const float *x, const uint8_t *row, const struct activ
     }
 }
 
-/* Two panels of 16 rows with their scales (at most half of the codes), sums of activations of a few rows. */
-size_t matmul_many_bytes(size_t cols) { return round_up_64(2 * 24 * cols + 2 * cols + 4096); }
+/* Sixteen rows of floats; or two panels of 16 rows with their scales (at most half of the codes) and sums of activations of a few rows. */
+size_t matmul_many_bytes(size_t cols) { return round_up_64(16 * sizeof(float) * cols + 4096); }

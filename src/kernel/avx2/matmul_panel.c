@@ -63,12 +63,15 @@ ALWAYS_INLINE void add_narrow(const struct panel_tile *p, size_t codes, const in
 
 ALWAYS_INLINE void add_wide(const struct panel_tile *p, size_t codes, const int8_t *const q[PANEL_TOKENS], size_t step,
                             const ints scale[PANEL_VECTORS], unsigned tokens, ints sum[PANEL_TOKENS][PANEL_VECTORS]) {
+    ints w[PANEL_VECTORS], magnitude[PANEL_VECTORS];
     for (unsigned v = 0; v < PANEL_VECTORS; v++) {
-        ints w = _mm256_xor_si256(panel_line(p, codes + 64 * step, v), _mm256_set1_epi8(-128)), magnitude = _mm256_abs_epi8(w);
-        for (unsigned t = 0; t < tokens; t++) {
-            ints x = ints_set((int32_t)load_u32(q[t] + 4 * step));
-            sum[t][v] = add_pairs(sum[t][v], dot_pairs(magnitude, _mm256_sign_epi8(x, w)), scale[v]);
-        }
+        w[v] = _mm256_xor_si256(panel_line(p, codes + 64 * step, v), _mm256_set1_epi8(-128));
+        magnitude[v] = _mm256_abs_epi8(w[v]);
+    }
+    for (unsigned t = 0; t < tokens; t++) {
+        ints x = ints_set((int32_t)load_u32(q[t] + 4 * step));
+        for (unsigned v = 0; v < PANEL_VECTORS; v++)
+            sum[t][v] = add_pairs(sum[t][v], dot_pairs(magnitude[v], _mm256_sign_epi8(x, w[v])), scale[v]);
     }
 }
 

@@ -10,6 +10,8 @@
 #define WIDE_ROWS_ALONE 4 /* rows of a float product at a time: for one token, for several */
 #define WIDE_ROWS 2
 #define WIDE_TOKENS 3
+#define MANY_ROWS 2 /* for many tokens, with decoded weights */
+#define MANY_TOKENS 3
 #define WIDE_HEADS 2 /* heads, positions and vectors of values of attention at a time */
 #define WIDE_VECTORS 2
 

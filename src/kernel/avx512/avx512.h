@@ -35,6 +35,7 @@ void avx512_matmul_q5_k(const struct matmul_args *args);
 void avx512_matmul_q6_k(const struct matmul_args *args);
 
 bool avx512_matmul_many(const struct matmul_args *args, uint8_t *scratch);
+void avx512_matmul_many_floats(const struct matmul_args *args, uint8_t *scratch); /* F32, F16, BF16 with columns side by side */
 void avx512_quantize(const float *x, size_t cols, unsigned block, uint8_t *row);
 void avx512_rms_norm(const float *x, const float *w, float *y, size_t count, float eps);
 void avx512_layer_norm(const float *x, const float *w, const float *b, float *y, size_t count, float eps);

@@ -10,6 +10,8 @@
 #define WIDE_ROWS_ALONE 8 /* rows of a float product at a time: for one token, for several */
 #define WIDE_ROWS 4
 #define WIDE_TOKENS 4
+#define MANY_ROWS 4 /* for many tokens, with decoded weights */
+#define MANY_TOKENS 6
 #define WIDE_HEADS 4 /* heads, positions and vectors of values of attention at a time */
 #define WIDE_VECTORS 4
 
