@@ -8,6 +8,7 @@
 #include "kernel/kernel.h"
 #include "kernel/ref/ref.h"
 #if defined(__x86_64__)
+#include "kernel/amx/amx.h"
 #include "kernel/avx2/avx2.h"
 #include "kernel/avx512/avx512.h"
 #endif
@@ -19,7 +20,7 @@ static const struct kernel_table tables[CPU_ISA_COUNT] = {
 #if defined(__x86_64__)
     [CPU_ISA_AVX2] = {REF_ENTRIES, AVX2_ENTRIES, .isa = CPU_ISA_AVX2},
     [CPU_ISA_AVX512] = {REF_ENTRIES, AVX2_ENTRIES, AVX512_ENTRIES, .isa = CPU_ISA_AVX512},
-    [CPU_ISA_AMX] = {REF_ENTRIES, AVX2_ENTRIES, AVX512_ENTRIES, .isa = CPU_ISA_AMX},
+    [CPU_ISA_AMX] = {REF_ENTRIES, AVX2_ENTRIES, AVX512_ENTRIES, AMX_ENTRIES, .isa = CPU_ISA_AMX},
 #endif
     [CPU_ISA_NEON] = {REF_ENTRIES, .isa = CPU_ISA_NEON},
 };

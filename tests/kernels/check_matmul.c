@@ -9,9 +9,10 @@
 #include <stdlib.h>
 
 #include "check.h"
+#include "tiles_in_c.h"
 
 #define ROWS_MAX 35 /* more than two panels of a matrix product */
-#define TOKENS_MAX 13
+#define TOKENS_MAX 35
 
 struct format_case {
     const char *name;
@@ -208,18 +209,30 @@ static struct matmul_args args_of(const struct matmul_case *c, size_t tokens, si
                                 .y_stride = ROWS_MAX + 1};
 }
 
-/* The matrix product of a level, where it has one. */
-static void compare_many(const struct kernel_table *level, struct matmul_args args, struct matmul_case *c, const float *want,
-                         const char *what) {
+typedef bool matmul_many_fn(const struct matmul_args *args, uint8_t *scratch);
+
+/* A matrix product of a level, where it has one. */
+static void compare_many(const struct kernel_table *level, matmul_many_fn *many, struct matmul_args args, struct matmul_case *c,
+                         const float *want, const char *what) {
     size_t count = TOKENS_MAX * (ROWS_MAX + 1);
     float *got = check_guarded(&c->memory, count * sizeof(float));
     uint8_t *scratch = check_guarded(&c->memory, matmul_many_bytes(c->w.cols));
     args.y = got;
-    if (level->matmul_many && level->matmul_many(&args, scratch)) {
+    if (many && many(&args, scratch)) {
         check_same(want, got, count, what, level);
         check_untouched_before(got);
         check_untouched_before(scratch);
     }
+}
+
+/* The products with tiles of bytes, whose instructions are elsewhere checked by the level that has them. */
+static matmul_many_fn *many_of_tiles(const struct kernel_table *level) {
+#if defined(__x86_64__)
+    if (level->isa == CPU_ISA_AVX512)
+        return tiles_in_c_matmul_many;
+#endif
+    (void)level;
+    return NULL;
 }
 
 static void compare_levels(const struct format_case *f, struct matmul_case *c, size_t tokens, size_t begin, size_t end) {
@@ -236,7 +249,8 @@ static void compare_levels(const struct format_case *f, struct matmul_case *c, s
         level->matmul[f->format](&args);
         check_same(want, got, count, what, level);
         check_untouched_before(got);
-        compare_many(level, args, c, want, what);
+        compare_many(level, level->matmul_many, args, c, want, what);
+        compare_many(level, many_of_tiles(level), args, c, want, what);
     }
     check_untouched_before(want);
     while (c->memory.count > 8) { /* keep the inputs */

@@ -1,0 +1,10 @@
+/*
+ * amx: products with tiles of bytes. Everything else is as with AVX-512.
+ */
+#pragma once
+
+#include "kernel/kernel.h"
+
+bool amx_matmul_many(const struct matmul_args *args, uint8_t *scratch);
+
+#define AMX_ENTRIES .matmul_many = amx_matmul_many
