@@ -5,6 +5,7 @@
 
 #include "kernel/kernel.h"
 
+/* As kernel_table's: tiles for block-quantised weights and 16 rows of activations or more, else what AVX-512 does. */
 bool amx_matmul_many(const struct matmul_args *args, uint8_t *scratch);
 
 #define AMX_ENTRIES .matmul_many = amx_matmul_many
