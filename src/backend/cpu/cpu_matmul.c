@@ -86,6 +86,11 @@ void cpu_product(const struct cpu_backend *cpu, const struct matmul_args *args, 
         product_of_one_part(cpu, args, worker);
 }
 
+size_t cpu_many_chunk(const struct cpu_backend *cpu, size_t outputs) {
+    size_t share = outputs / (4 * (size_t)thread_pool_size(cpu->pool)) / CPU_MANY_ROWS * CPU_MANY_ROWS;
+    return share < CPU_MANY_ROWS ? CPU_MANY_ROWS : share > CPU_MANY_MAX ? CPU_MANY_MAX : share;
+}
+
 /* ---- quantising ---- */
 
 struct quantize_job {
@@ -173,7 +178,7 @@ static void run_segments(struct cpu_backend *cpu, struct matmul_job *job) {
     size_t share = job->items / (4 * (size_t)thread_pool_size(cpu->pool)); /* a few chunks for each thread at least */
     chunk = chunk > share && share >= 4 ? share : chunk;
     if (job->tokens >= MATMUL_MANY)
-        chunk = (chunk + CPU_MANY_CHUNK - 1) / CPU_MANY_CHUNK * CPU_MANY_CHUNK;
+        chunk = cpu_many_chunk(cpu, job->items);
     if (matrix_is_packed_by_columns(job->segments[0].part.matrix.format))
         chunk = CPU_PACKED_CHUNK;
     thread_pool_run(cpu->pool, job->items, chunk, matmul_body, job);

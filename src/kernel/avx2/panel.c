@@ -340,6 +340,13 @@ static void fill_all_scales(const struct matrix *w, const struct panel_format *f
     }
 }
 
+void avx2_panel_fetch(const struct matrix *w, size_t row, size_t count, size_t end) {
+    const char *rows = (const char *)w->data + row * w->row_bytes;
+    count = row + count <= end ? count : row < end ? end - row : 0;
+    for (size_t i = 0; i < count * w->row_bytes; i += 64)
+        _mm_prefetch(rows + i, _MM_HINT_T1);
+}
+
 void avx2_panel_fill(const struct matrix *w, const struct panel_format *f, const struct panel_layout *layout, size_t row, size_t count,
                      uint8_t *panel) {
     const uint8_t *rows[PANEL_ROWS];

@@ -48,6 +48,8 @@ struct panel_layout avx2_panel_layout(const struct panel_format *f, size_t cols)
  */
 void avx2_panel_fill(const struct matrix *w, const struct panel_format *f, const struct panel_layout *layout, size_t row, size_t count,
                      uint8_t *panel);
+/* Asks for rows [row, row + count), up to `end`, in the order of memory: unpacking goes through sixteen rows side by side. */
+void avx2_panel_fetch(const struct matrix *w, size_t row, size_t count, size_t end);
 /*
  * What one row of activations brings, from its sums of 16: with sub-blocks [runs][pairs] dwords that meet `extra`; else [runs] sums, for
  * PANEL_OFFSET times -offset (an argument, since a level may read codes as others).
