@@ -116,7 +116,7 @@ typedef struct {
     uint32_t chunk;      /* prompt tokens per pass; 0: as memory allows, 512 at most */
     uint32_t logit_rows; /* positions per pass that may give logits; 0: 1 */
     sluice_reader reader;
-    const char *isa; /* "ref", "avx2", "avx512"; NULL: the best of this machine */
+    const char *isa; /* "ref", "avx2", "avx512", "amx"; NULL: the best of this machine */
     bool exact;      /* the oracle: weights decoded to f32, activations and cache not rounded */
     /* Bytes loaded of all; false cancels. May be NULL. */
     bool (*progress)(void *context_pointer, uint64_t done_bytes, uint64_t total_bytes);
