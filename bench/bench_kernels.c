@@ -118,7 +118,7 @@ static void matmul_body(void *context, size_t begin, size_t end, unsigned worker
     struct matmul_args args = *whole;
     args.row_begin = begin;
     args.row_end = end;
-    if (args.tokens < MATMUL_MANY || !table->matmul_many || !table->matmul_many(&args, scratch[worker]))
+    if (!table->matmul_many || !table->matmul_many(&args, scratch[worker]))
         table->matmul[args.w->format](&args);
 }
 

@@ -161,8 +161,8 @@ struct kernel_table {
     /* Products by format; NULL: the format has no product yet. */
     void (*matmul[MATRIX_FORMAT_COUNT])(const struct matmul_args *args);
     /*
-     * The same for many rows of activations: weights are unpacked once for all of them. False: nothing better for this matrix, nothing is
-     * done. scratch: matmul_many_bytes(cols), 64-byte aligned. NULL at levels without.
+     * The same for many rows of activations: weights are unpacked once for all of them. False: nothing better for this matrix and so many
+     * rows, nothing is done. scratch: matmul_many_bytes(cols), 64-byte aligned. NULL at levels without.
      */
     bool (*matmul_many)(const struct matmul_args *args, uint8_t *scratch);
     /* Products with a matrix whose columns lie side by side (col_bytes > 0), F32, F16 and BF16; the same bits as from one that does not.

@@ -54,7 +54,7 @@ static void *cut(struct cutter *cutter, size_t count, size_t element_bytes) {
 
 static void cut_worker(struct cutter *cutter, const struct backend_limits *l, struct cpu_worker *worker) {
     worker->decode = cut(cutter, l->exact ? l->matmul_cols : 0, sizeof(float));
-    worker->many = cut(cutter, !l->exact && l->rows >= MATMUL_MANY ? matmul_many_bytes(l->matmul_cols) : 0, 1);
+    worker->many = cut(cutter, !l->exact ? matmul_many_bytes(l->matmul_cols) : 0, 1);
     worker->attention =
         cut(cutter, l->attention_group ? attention_scratch_floats(l->attention_group, l->attention_v_dim) : 0, sizeof(float));
     worker->k_tiles = cut(cutter, l->attention_tiles, sizeof(void *));

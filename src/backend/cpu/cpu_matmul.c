@@ -26,7 +26,7 @@ struct activation_layout cpu_activation_layout(unsigned activation, size_t cols)
 }
 
 static void product_of_one_part(const struct cpu_backend *cpu, const struct matmul_args *args, unsigned worker) {
-    if (args->tokens < MATMUL_MANY || !cpu->kernels->matmul_many || !cpu->kernels->matmul_many(args, cpu->workers[worker].many))
+    if (!cpu->kernels->matmul_many || !cpu->kernels->matmul_many(args, cpu->workers[worker].many))
         cpu->kernels->matmul[args->w->format](args);
 }
 

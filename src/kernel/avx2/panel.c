@@ -4,7 +4,7 @@
 #include "kernel/avx2/panel.h"
 
 #include "base/check.h"
-#include "kernel/avx2/codes.h"
+#include "kernel/avx2/codes_iq.h"
 #include "kernel/avx2/run_terms.h"
 #include "kernel/kernel.h"
 #include "kernel/ref/scale_read.h"
@@ -54,11 +54,7 @@ ALWAYS_INLINE __m256i look_up(const int8_t table[16], int8_t offset, __m256i cod
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_add_epi8(load_128(table), _mm_set1_epi8(offset))), codes);
 }
 ALWAYS_INLINE __m256i with_fifth_bits(__m256i codes, const uint8_t *bits) {
-    const __m256i spread = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
-    const __m256i select = _mm256_set1_epi64x((long long)0x8040201008040201u);
-    __m256i bytes = _mm256_shuffle_epi8(_mm256_set1_epi32((int)load_u32(bits)), spread);
-    __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(bytes, select), select);
-    return _mm256_or_si256(codes, _mm256_and_si256(set, _mm256_set1_epi8(16)));
+    return _mm256_or_si256(codes, _mm256_and_si256(bytes_of_bits(load_u32(bits)), _mm256_set1_epi8(16)));
 }
 
 ALWAYS_INLINE __m256i q4_0_codes(const uint8_t *block, unsigned k) { return nibbles_by_halves(block + 2 + 0 * k); }
@@ -69,9 +65,7 @@ ALWAYS_INLINE __m256i q5_0_codes(const uint8_t *block, unsigned k) {
 ALWAYS_INLINE __m256i q5_1_codes(const uint8_t *block, unsigned k) {
     return with_fifth_bits(nibbles_by_halves(block + 8 + 0 * k), block + 4);
 }
-ALWAYS_INLINE __m256i signed_codes(const uint8_t *bytes, unsigned k) {
-    return _mm256_xor_si256(load_256(bytes + 32 * k), _mm256_set1_epi8(-128));
-}
+ALWAYS_INLINE __m256i signed_codes(const uint8_t *bytes, unsigned k) { return above_128(load_256(bytes + 32 * k)); }
 ALWAYS_INLINE __m256i q8_0_codes(const uint8_t *block, unsigned k) { return signed_codes(block + 2, k); }
 ALWAYS_INLINE __m256i iq4_nl_codes(const uint8_t *block, unsigned k) { return look_up(iq4_values, -128, q4_0_codes(block, k)); }
 ALWAYS_INLINE __m256i mxfp4_codes(const uint8_t *block, unsigned k) {
@@ -102,7 +96,9 @@ ALWAYS_INLINE __m256i bit_stream_codes(const uint8_t *bytes, unsigned bits) {
     }
     return load_256(out);
 }
+ALWAYS_INLINE __m256i nvfp4_codes(const uint8_t *block, unsigned k) { return look_up(fp4_doubled_values, 16, nvfp4_nibbles(block, k)); }
 ALWAYS_INLINE __m256i bits_2_codes(const uint8_t *bytes, unsigned k) { return bit_stream_codes(bytes + 8 * k, 2); }
+ALWAYS_INLINE __m256i q2_0_codes(const uint8_t *block, unsigned k) { return bits_2_codes(block + offsetof(struct block_q2_0, qs), k); }
 ALWAYS_INLINE __m256i bits_3_codes(const uint8_t *bytes, unsigned k) { return bit_stream_codes(bytes + 12 * k, 3); }
 ALWAYS_INLINE __m256i bits_5_codes(const uint8_t *bytes, unsigned k) { return bit_stream_codes(bytes + 20 * k, 5); }
 ALWAYS_INLINE __m256i bits_6_codes(const uint8_t *bytes, unsigned k) { return bit_stream_codes(bytes + 24 * k, 6); }
@@ -170,6 +166,42 @@ static void fill_all_codes(const struct matrix *w, const uint8_t *const rows[PAN
     case DTYPE_IQ4_XS:
         fill_codes(rows, w->cols, iq4_xs_codes, 256, sizeof(struct block_iq4_xs), out);
         break;
+    case DTYPE_IQ2_XXS:
+        fill_codes(rows, w->cols, iq2_xxs_codes, 256, sizeof(struct block_iq2_xxs), out);
+        break;
+    case DTYPE_IQ2_XS:
+        fill_codes(rows, w->cols, iq2_xs_codes, 256, sizeof(struct block_iq2_xs), out);
+        break;
+    case DTYPE_IQ2_S:
+        fill_codes(rows, w->cols, iq2_s_codes, 256, sizeof(struct block_iq2_s), out);
+        break;
+    case DTYPE_IQ3_XXS:
+        fill_codes(rows, w->cols, iq3_xxs_codes, 256, sizeof(struct block_iq3_xxs), out);
+        break;
+    case DTYPE_IQ3_S:
+        fill_codes(rows, w->cols, iq3_s_codes, 256, sizeof(struct block_iq3_s), out);
+        break;
+    case DTYPE_IQ1_S:
+        fill_codes(rows, w->cols, iq1_s_codes, 256, sizeof(struct block_iq1_s), out);
+        break;
+    case DTYPE_IQ1_M:
+        fill_codes(rows, w->cols, iq1_m_codes, 256, sizeof(struct block_iq1_m), out);
+        break;
+    case DTYPE_TQ1_0:
+        fill_codes(rows, w->cols, tq1_0_codes, 256, sizeof(struct block_tq1_0), out);
+        break;
+    case DTYPE_TQ2_0:
+        fill_codes(rows, w->cols, tq2_0_codes, 256, sizeof(struct block_tq2_0), out);
+        break;
+    case DTYPE_Q1_0:
+        fill_codes(rows, w->cols, q1_0_codes, 128, sizeof(struct block_q1_0), out);
+        break;
+    case DTYPE_Q2_0:
+        fill_codes(rows, w->cols, q2_0_codes, 64, sizeof(struct block_q2_0), out);
+        break;
+    case DTYPE_NVFP4:
+        fill_codes(rows, w->cols, nvfp4_codes, 64, sizeof(struct block_nvfp4), out);
+        break;
     case MATRIX_MXFP4_SPLIT:
     case MATRIX_NVFP4_SPLIT:
         fill_codes(rows, w->cols, fp4_stream_codes, 32, 16, out);
@@ -207,22 +239,42 @@ ALWAYS_INLINE void q6_k_subs(const uint8_t *block, __m256i *scale, __m256i *extr
     *scale = _mm256_cvtepi8_epi16(load_128(block + offsetof(struct block_q6_k, scales)));
     *extra = negative_times(*scale, 32);
 }
-ALWAYS_INLINE void iq4_xs_subs(const uint8_t *block, __m256i *scale, __m256i *extra) {
-    __m256i twice = iq4_xs_scales((const void *)block);
+
+ALWAYS_INLINE void subs_of_8(__m256i twice, __m256i *scale, __m256i *extra) {
     *scale = *extra = _mm256_blend_epi32(twice, negative_times(twice, 128), 0xf0);
 }
+ALWAYS_INLINE void subs_of_16(__m256i scales, __m256i *scale, __m256i *extra) {
+    *scale = scales;
+    *extra = negative_times(scales, 128);
+}
+ALWAYS_INLINE void iq4_xs_subs(const uint8_t *block, __m256i *scale, __m256i *extra) {
+    subs_of_8(iq4_xs_scales((const void *)block), scale, extra);
+}
+ALWAYS_INLINE void iq2_xxs_subs(const uint8_t *block, __m256i *scale, __m256i *extra) { subs_of_8(iq2_xxs_scales(block), scale, extra); }
+ALWAYS_INLINE void iq3_xxs_subs(const uint8_t *block, __m256i *scale, __m256i *extra) { subs_of_8(iq3_xxs_scales(block), scale, extra); }
+ALWAYS_INLINE void iq3_s_subs(const uint8_t *block, __m256i *scale, __m256i *extra) { subs_of_8(iq3_s_scales(block), scale, extra); }
+ALWAYS_INLINE void iq1_s_subs(const uint8_t *block, __m256i *scale, __m256i *extra) { subs_of_8(iq1_s_scales(block), scale, extra); }
+ALWAYS_INLINE void iq1_m_subs(const uint8_t *block, __m256i *scale, __m256i *extra) { subs_of_16(iq1_m_scales(block), scale, extra); }
+ALWAYS_INLINE void iq2_xs_subs(const uint8_t *block, __m256i *scale, __m256i *extra) {
+    subs_of_16(nibble_scales(block + offsetof(struct block_iq2_xs, scales)), scale, extra);
+}
+ALWAYS_INLINE void iq2_s_subs(const uint8_t *block, __m256i *scale, __m256i *extra) {
+    subs_of_16(nibble_scales(block + offsetof(struct block_iq2_s, scales)), scale, extra);
+}
+
+#define IQ1_M_D SIZE_MAX /* an offset: spread over a block of IQ1_M */
 
 /* The f16 at `offset` of eight blocks. */
 ALWAYS_INLINE __m256 load_halves(const uint8_t *const block[8], size_t offset) {
     uint16_t bits[8];
     for (unsigned r = 0; r < 8; r++)
-        bits[r] = load_u16(block[r] + offset);
+        bits[r] = offset == IQ1_M_D ? iq1_m_d(block[r]) : load_u16(block[r] + offset);
     return _mm256_cvtph_ps(load_128(bits));
 }
 
-/* Blocks of block_bytes with an f16 scale at d_offset, and a factor of the bias at m_offset. */
+/* Blocks of block_bytes with an f16 scale at d_offset, which is multiplied by factor, and a factor of the bias at m_offset. */
 ALWAYS_INLINE void fill_scales(const struct panel_format *f, const struct panel_layout *l, const uint8_t *const rows[PANEL_ROWS],
-                               size_t block_bytes, size_t d_offset, size_t m_offset, subs_fn *subs, uint8_t *panel) {
+                               size_t block_bytes, size_t d_offset, size_t m_offset, float factor, subs_fn *subs, uint8_t *panel) {
     for (size_t run = 0; run < l->runs; run++)
 #pragma GCC unroll 2
         for (size_t half = 0; half < 2; half++) {
@@ -230,7 +282,7 @@ ALWAYS_INLINE void fill_scales(const struct panel_format *f, const struct panel_
             uint8_t *line = panel + 32 * half;
             for (unsigned r = 0; r < 8; r++)
                 block[r] = rows[8 * half + r] + run * block_bytes;
-            _mm256_store_ps((float *)(void *)(line + l->d + 64 * run), load_halves(block, d_offset));
+            _mm256_store_ps((float *)(void *)(line + l->d + 64 * run), _mm256_mul_ps(load_halves(block, d_offset), _mm256_set1_ps(factor)));
             if (f->kind == PANEL_BIAS || f->kind == PANEL_SUB_BIAS) { /* mins are taken off */
                 __m256 m = load_halves(block, m_offset), sign = _mm256_set1_ps(f->kind == PANEL_SUB_BIAS ? -0.0f : 0.0f);
                 _mm256_store_ps((float *)(void *)(line + l->m + 64 * run), _mm256_xor_ps(m, sign));
@@ -258,6 +310,20 @@ static void fill_mxfp4_scales(const struct panel_layout *l, const uint8_t *const
             for (unsigned r = 0; r < 8; r++)
                 codes[r] = rows[8 * half + r][run * sizeof(struct block_mxfp4)];
             __m256 d = floats_of_e8m0(_mm_loadl_epi64((const __m128i *)(const void *)codes));
+            _mm256_store_ps((float *)(void *)(panel + l->d + 64 * run + 32 * half), _mm256_mul_ps(d, _mm256_set1_ps(0.5f)));
+        }
+}
+
+/* Unsigned; the code of NaN means 0. */
+static void fill_nvfp4_scales(const struct panel_layout *l, const uint8_t *const rows[PANEL_ROWS], uint8_t *panel) {
+    for (size_t run = 0; run < l->runs; run++)
+        for (size_t half = 0; half < 2; half++) {
+            uint8_t codes[8];
+            for (unsigned r = 0; r < 8; r++) {
+                codes[r] = rows[8 * half + r][run / 4 * sizeof(struct block_nvfp4) + run % 4] & 0x7f;
+                codes[r] = codes[r] == 0x7f ? 0 : codes[r];
+            }
+            __m256 d = floats_of_e4m3(_mm_loadl_epi64((const __m128i *)(const void *)codes));
             _mm256_store_ps((float *)(void *)(panel + l->d + 64 * run + 32 * half), _mm256_mul_ps(d, _mm256_set1_ps(0.5f)));
         }
 }
@@ -293,43 +359,81 @@ static void fill_all_scales(const struct matrix *w, const struct panel_format *f
                             const uint8_t *const rows[PANEL_ROWS], const size_t row[PANEL_ROWS], uint8_t *panel) {
     switch (w->format) {
     case DTYPE_Q4_0:
-        fill_scales(f, l, rows, sizeof(struct block_q4_0), offsetof(struct block_q4_0, d), 0, NULL, panel);
+        fill_scales(f, l, rows, sizeof(struct block_q4_0), offsetof(struct block_q4_0, d), 0, 1.0f, NULL, panel);
         break;
     case DTYPE_IQ4_NL:
-        fill_scales(f, l, rows, sizeof(struct block_iq4_nl), offsetof(struct block_iq4_nl, d), 0, NULL, panel);
+        fill_scales(f, l, rows, sizeof(struct block_iq4_nl), offsetof(struct block_iq4_nl, d), 0, 1.0f, NULL, panel);
         break;
     case DTYPE_Q4_1:
-        fill_scales(f, l, rows, sizeof(struct block_q4_1), offsetof(struct block_q4_1, d), offsetof(struct block_q4_1, m), NULL, panel);
-        break;
-    case DTYPE_Q5_0:
-        fill_scales(f, l, rows, sizeof(struct block_q5_0), offsetof(struct block_q5_0, d), 0, NULL, panel);
-        break;
-    case DTYPE_Q5_1:
-        fill_scales(f, l, rows, sizeof(struct block_q5_1), offsetof(struct block_q5_1, d), offsetof(struct block_q5_1, m), NULL, panel);
-        break;
-    case DTYPE_Q8_0:
-        fill_scales(f, l, rows, sizeof(struct block_q8_0), offsetof(struct block_q8_0, d), 0, NULL, panel);
-        break;
-    case DTYPE_Q2_K:
-        fill_scales(f, l, rows, sizeof(struct block_q2_k), offsetof(struct block_q2_k, d), offsetof(struct block_q2_k, dmin), q2_k_subs,
+        fill_scales(f, l, rows, sizeof(struct block_q4_1), offsetof(struct block_q4_1, d), offsetof(struct block_q4_1, m), 1.0f, NULL,
                     panel);
         break;
+    case DTYPE_Q5_0:
+        fill_scales(f, l, rows, sizeof(struct block_q5_0), offsetof(struct block_q5_0, d), 0, 1.0f, NULL, panel);
+        break;
+    case DTYPE_Q5_1:
+        fill_scales(f, l, rows, sizeof(struct block_q5_1), offsetof(struct block_q5_1, d), offsetof(struct block_q5_1, m), 1.0f, NULL,
+                    panel);
+        break;
+    case DTYPE_Q8_0:
+        fill_scales(f, l, rows, sizeof(struct block_q8_0), offsetof(struct block_q8_0, d), 0, 1.0f, NULL, panel);
+        break;
+    case DTYPE_Q2_K:
+        fill_scales(f, l, rows, sizeof(struct block_q2_k), offsetof(struct block_q2_k, d), offsetof(struct block_q2_k, dmin), 1.0f,
+                    q2_k_subs, panel);
+        break;
     case DTYPE_Q3_K:
-        fill_scales(f, l, rows, sizeof(struct block_q3_k), offsetof(struct block_q3_k, d), 0, q3_k_subs, panel);
+        fill_scales(f, l, rows, sizeof(struct block_q3_k), offsetof(struct block_q3_k, d), 0, 1.0f, q3_k_subs, panel);
         break;
     case DTYPE_Q4_K:
-        fill_scales(f, l, rows, sizeof(struct block_q4_k), offsetof(struct block_q4_k, d), offsetof(struct block_q4_k, dmin), k4_subs,
+        fill_scales(f, l, rows, sizeof(struct block_q4_k), offsetof(struct block_q4_k, d), offsetof(struct block_q4_k, dmin), 1.0f, k4_subs,
                     panel);
         break;
     case DTYPE_Q5_K:
-        fill_scales(f, l, rows, sizeof(struct block_q5_k), offsetof(struct block_q5_k, d), offsetof(struct block_q5_k, dmin), k4_subs,
+        fill_scales(f, l, rows, sizeof(struct block_q5_k), offsetof(struct block_q5_k, d), offsetof(struct block_q5_k, dmin), 1.0f, k4_subs,
                     panel);
         break;
     case DTYPE_Q6_K:
-        fill_scales(f, l, rows, sizeof(struct block_q6_k), offsetof(struct block_q6_k, d), 0, q6_k_subs, panel);
+        fill_scales(f, l, rows, sizeof(struct block_q6_k), offsetof(struct block_q6_k, d), 0, 1.0f, q6_k_subs, panel);
         break;
     case DTYPE_IQ4_XS:
-        fill_scales(f, l, rows, sizeof(struct block_iq4_xs), offsetof(struct block_iq4_xs, d), 0, iq4_xs_subs, panel);
+        fill_scales(f, l, rows, sizeof(struct block_iq4_xs), offsetof(struct block_iq4_xs, d), 0, 1.0f, iq4_xs_subs, panel);
+        break;
+    case DTYPE_IQ2_XXS:
+        fill_scales(f, l, rows, sizeof(struct block_iq2_xxs), offsetof(struct block_iq2_xxs, d), 0, 0.125f, iq2_xxs_subs, panel);
+        break;
+    case DTYPE_IQ2_XS:
+        fill_scales(f, l, rows, sizeof(struct block_iq2_xs), offsetof(struct block_iq2_xs, d), 0, 0.125f, iq2_xs_subs, panel);
+        break;
+    case DTYPE_IQ2_S:
+        fill_scales(f, l, rows, sizeof(struct block_iq2_s), offsetof(struct block_iq2_s, d), 0, 0.125f, iq2_s_subs, panel);
+        break;
+    case DTYPE_IQ3_XXS:
+        fill_scales(f, l, rows, sizeof(struct block_iq3_xxs), offsetof(struct block_iq3_xxs, d), 0, 0.25f, iq3_xxs_subs, panel);
+        break;
+    case DTYPE_IQ3_S:
+        fill_scales(f, l, rows, sizeof(struct block_iq3_s), offsetof(struct block_iq3_s, d), 0, 1.0f, iq3_s_subs, panel);
+        break;
+    case DTYPE_IQ1_S:
+        fill_scales(f, l, rows, sizeof(struct block_iq1_s), offsetof(struct block_iq1_s, d), 0, 0.125f, iq1_s_subs, panel);
+        break;
+    case DTYPE_IQ1_M:
+        fill_scales(f, l, rows, sizeof(struct block_iq1_m), IQ1_M_D, 0, 0.125f, iq1_m_subs, panel);
+        break;
+    case DTYPE_TQ1_0:
+        fill_scales(f, l, rows, sizeof(struct block_tq1_0), offsetof(struct block_tq1_0, d), 0, 1.0f, NULL, panel);
+        break;
+    case DTYPE_TQ2_0:
+        fill_scales(f, l, rows, sizeof(struct block_tq2_0), offsetof(struct block_tq2_0, d), 0, 1.0f, NULL, panel);
+        break;
+    case DTYPE_Q1_0:
+        fill_scales(f, l, rows, sizeof(struct block_q1_0), offsetof(struct block_q1_0, d), 0, 1.0f, NULL, panel);
+        break;
+    case DTYPE_Q2_0:
+        fill_scales(f, l, rows, sizeof(struct block_q2_0), offsetof(struct block_q2_0, d), 0, 1.0f, NULL, panel);
+        break;
+    case DTYPE_NVFP4:
+        fill_nvfp4_scales(l, rows, panel);
         break;
     case DTYPE_MXFP4:
         fill_mxfp4_scales(l, rows, panel);
@@ -366,19 +470,38 @@ void avx2_panel_fill(const struct matrix *w, const struct panel_format *f, const
 static struct panel_format stream_format(const struct matrix *w, enum panel_kind kind, int offset) {
     static const uint8_t fit[9] = {0, 8, 8, 8, 8, 4, 2, 1, 1};
     unsigned run = matrix_activation_block(w->format, w->group_cols);
-    return (struct panel_format){w->format, kind, run, 0, run, offset, w->bits == 8, fit[w->bits]};
+    return (struct panel_format){w->format, kind, run, 0, run, offset, w->bits == 8, fit[w->bits], false};
 }
 
 bool avx2_panel_format(const struct matrix *w, struct panel_format *out) {
     static const struct panel_format blocks[] = {
-        {DTYPE_Q4_0, PANEL_OFFSET, 32, 0, 32, 8, false, 8},           {DTYPE_Q4_1, PANEL_BIAS, 32, 0, 32, 0, false, 8},
-        {DTYPE_Q5_0, PANEL_OFFSET, 32, 0, 32, 16, false, 4},          {DTYPE_Q5_1, PANEL_BIAS, 32, 0, 32, 0, false, 4},
-        {DTYPE_Q8_0, PANEL_OFFSET, 32, 0, 32, 128, true, 1},          {DTYPE_IQ4_NL, PANEL_OFFSET, 32, 0, 32, 128, true, 1},
-        {DTYPE_MXFP4, PANEL_OFFSET, 32, 0, 32, 16, false, 4},         {MATRIX_MXFP4_SPLIT, PANEL_OFFSET, 32, 0, 32, 16, false, 4},
-        {MATRIX_NVFP4_SPLIT, PANEL_OFFSET, 16, 0, 64, 16, false, 4},  {DTYPE_Q2_K, PANEL_SUB_BIAS, 256, 16, 256, 0, false, 8},
-        {DTYPE_Q3_K, PANEL_SUB_OFFSET, 256, 16, 256, 4, false, 8},    {DTYPE_Q4_K, PANEL_SUB_BIAS, 256, 32, 256, 0, false, 8},
-        {DTYPE_Q5_K, PANEL_SUB_BIAS, 256, 32, 256, 0, false, 4},      {DTYPE_Q6_K, PANEL_SUB_OFFSET, 256, 16, 256, 32, false, 2},
-        {DTYPE_IQ4_XS, PANEL_SUB_OFFSET, 256, 32, 256, 128, true, 1},
+        {DTYPE_Q4_0, PANEL_OFFSET, 32, 0, 32, 8, false, 8, false},
+        {DTYPE_Q4_1, PANEL_BIAS, 32, 0, 32, 0, false, 8, false},
+        {DTYPE_Q5_0, PANEL_OFFSET, 32, 0, 32, 16, false, 4, false},
+        {DTYPE_Q5_1, PANEL_BIAS, 32, 0, 32, 0, false, 4, false},
+        {DTYPE_Q8_0, PANEL_OFFSET, 32, 0, 32, 128, true, 1, false},
+        {DTYPE_IQ4_NL, PANEL_OFFSET, 32, 0, 32, 128, true, 1, false},
+        {DTYPE_MXFP4, PANEL_OFFSET, 32, 0, 32, 16, false, 4, false},
+        {MATRIX_MXFP4_SPLIT, PANEL_OFFSET, 32, 0, 32, 16, false, 4, false},
+        {MATRIX_NVFP4_SPLIT, PANEL_OFFSET, 16, 0, 64, 16, false, 4, false},
+        {DTYPE_Q2_K, PANEL_SUB_BIAS, 256, 16, 256, 0, false, 8, false},
+        {DTYPE_Q3_K, PANEL_SUB_OFFSET, 256, 16, 256, 4, false, 8, false},
+        {DTYPE_Q4_K, PANEL_SUB_BIAS, 256, 32, 256, 0, false, 8, false},
+        {DTYPE_Q5_K, PANEL_SUB_BIAS, 256, 32, 256, 0, false, 4, false},
+        {DTYPE_Q6_K, PANEL_SUB_OFFSET, 256, 16, 256, 32, false, 2, false},
+        {DTYPE_IQ4_XS, PANEL_SUB_OFFSET, 256, 32, 256, 128, true, 1, false},
+        {DTYPE_IQ2_XXS, PANEL_SUB_OFFSET, 256, 32, 256, 128, true, 1, true},
+        {DTYPE_IQ2_XS, PANEL_SUB_OFFSET, 256, 16, 256, 128, true, 1, true},
+        {DTYPE_IQ2_S, PANEL_SUB_OFFSET, 256, 16, 256, 128, true, 1, true},
+        {DTYPE_IQ3_XXS, PANEL_SUB_OFFSET, 256, 32, 256, 128, true, 1, true},
+        {DTYPE_IQ3_S, PANEL_SUB_OFFSET, 256, 32, 256, 128, true, 1, true},
+        {DTYPE_IQ1_S, PANEL_SUB_OFFSET, 256, 32, 256, 128, true, 1, true},
+        {DTYPE_IQ1_M, PANEL_SUB_OFFSET, 256, 16, 256, 128, true, 1, true},
+        {DTYPE_TQ1_0, PANEL_OFFSET, 256, 0, 256, 1, false, 8, true},
+        {DTYPE_TQ2_0, PANEL_OFFSET, 256, 0, 256, 1, false, 8, true},
+        {DTYPE_Q1_0, PANEL_OFFSET, 128, 0, 128, 1, false, 8, true},
+        {DTYPE_Q2_0, PANEL_OFFSET, 64, 0, 64, 1, false, 8, true},
+        {DTYPE_NVFP4, PANEL_OFFSET, 16, 0, 64, 16, false, 4, false},
     };
     out->run = 0;
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
@@ -418,7 +541,7 @@ void avx2_panel_sums(const struct panel_format *f, const struct panel_layout *l,
     } else {
         int factor = f->kind == PANEL_BIAS ? 1 : -offset;
         size_t step = f->run / 16, run = 0;
-        for (; run + 8 <= l->runs; run += 8) {
+        for (; f->run <= 128 && run + 8 <= l->runs; run += 8) {
             __m256i s = sums_of_runs(sums + run * step, f->run);
             _mm256_storeu_si256((__m256i *)(void *)(out + run), _mm256_mullo_epi32(s, _mm256_set1_epi32(factor)));
         }

@@ -31,6 +31,7 @@ struct panel_format {
     int offset;
     bool wide;               /* codes of 8 bits */
     unsigned pairs_that_fit; /* this many products of pairs can be added in 16 bits */
+    bool alone;              /* has no vector kernel of its own: panels also for one row of activations */
 };
 
 struct panel_layout {                 /* bytes of one panel, offsets in it; every line of 16 dwords starts at a multiple of 64 */
