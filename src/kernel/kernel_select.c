@@ -25,7 +25,23 @@ static const struct kernel_table tables[CPU_ISA_COUNT] = {
     [CPU_ISA_NEON] = {REF_ENTRIES, .isa = CPU_ISA_NEON},
 };
 
+/* A level is what the processor says; tiles, which virtual machines and compilers got wrong before, are tried once. */
+static bool works(enum cpu_isa isa) {
+#if defined(__x86_64__)
+    enum { UNKNOWN, BROKEN, WORKING };
+    static _Atomic unsigned char tiles;
+    if (isa != CPU_ISA_AMX)
+        return true;
+    if (tiles == UNKNOWN)
+        tiles = amx_tiles_work() ? WORKING : BROKEN;
+    return tiles == WORKING;
+#else
+    (void)isa;
+    return true;
+#endif
+}
+
 const struct kernel_table *kernel_table_for(enum cpu_isa isa) {
     CHECK((unsigned)isa < CPU_ISA_COUNT);
-    return cpu_isa_available(isa) ? &tables[isa] : NULL;
+    return cpu_isa_available(isa) && works(isa) ? &tables[isa] : NULL;
 }

@@ -402,6 +402,16 @@ static void rows_do_not_depend_on_company(void **state) {
     }
 }
 
+/* The question that is asked before tiles are used has the right answer for right ones; and the level is there where it was found. */
+static void tiles_are_tried(void **state) {
+    (void)state;
+#if defined(__x86_64__)
+    if (cpu_isa_available(CPU_ISA_AVX512))
+        assert_true(tiles_in_c_tiles_work());
+#endif
+    assert_true(!cpu_isa_available(CPU_ISA_AMX) || kernel_table_for(CPU_ISA_AMX) != NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ref_equals_double),
@@ -409,6 +419,7 @@ int main(void) {
         cmocka_unit_test(integer_sums_do_not_overflow),
         cmocka_unit_test(decoded_product_equals_ref),
         cmocka_unit_test(rows_do_not_depend_on_company),
+        cmocka_unit_test(tiles_are_tried),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,4 +5,6 @@
 
 #include "kernel/kernel.h"
 
+/* As amx_matmul_many. */
 bool tiles_in_c_matmul_many(const struct matmul_args *args, uint8_t *scratch);
+bool tiles_in_c_tiles_work(void); /* what a machine with the instructions is asked before they are used */
