@@ -370,8 +370,10 @@ uint16_t server_port(const struct server *server) {
 void server_stop(struct server *server) {
     if (!server)
         return;
-    job_queue_destroy(server->queue); /* ends every wait of an HTTP thread */
+    if (server->queue)
+        job_queue_stop(server->queue); /* ends every wait of an HTTP thread */
     if (server->daemon)
-        MHD_stop_daemon(server->daemon);
+        MHD_stop_daemon(server->daemon); /* lets go of every job */
+    job_queue_destroy(server->queue);
     memory_free(server);
 }

@@ -103,9 +103,7 @@ enum status job_queue_create(sluice_model *model, uint32_t limit, struct job_que
     return STATUS_OK;
 }
 
-void job_queue_destroy(struct job_queue *queue) {
-    if (!queue)
-        return;
+void job_queue_stop(struct job_queue *queue) {
     CHECK(pthread_mutex_lock(&queue->lock) == 0);
     queue->stopping = true;
     if (queue->running) {
@@ -124,6 +122,12 @@ void job_queue_destroy(struct job_queue *queue) {
         waiting = next;
     }
     CHECK(pthread_join(queue->worker, NULL) == 0);
+}
+
+void job_queue_destroy(struct job_queue *queue) {
+    if (!queue)
+        return;
+    CHECK(queue->stopping && !queue->running);
     CHECK(pthread_mutex_destroy(&queue->lock) == 0 && pthread_cond_destroy(&queue->arrived) == 0);
     memory_free(queue);
 }

@@ -21,7 +21,9 @@ typedef void job_run(struct job *job, sluice_model *model, void *request);
 struct job_queue;
 
 MUST_CHECK enum status job_queue_create(sluice_model *model, uint32_t limit, struct job_queue **out, struct error *err);
-/* Ends the running job, drops the others, joins the worker. */
+/* Ends the running job, drops the others, takes no more, joins the worker. Jobs that HTTP threads still hold may be read and cancelled. */
+void job_queue_stop(struct job_queue *queue);
+/* After stop, when no job is held any more. NULL is allowed. */
 void job_queue_destroy(struct job_queue *queue);
 uint32_t job_queue_length(struct job_queue *queue); /* waiting and running */
 
