@@ -187,6 +187,7 @@ static sluice_status generate(struct answer *a, const struct prompt *prompt, slu
                                     .min_p = (float)options_f64(o, "min-p"),
                                     .seed = options_u64(o, "seed"),
                                     .choice = a->talk->attempt,
+                                    .chat = true,
                                     .show_special = true, /* the reply parser needs the marks */
                                     .on_piece = on_piece,
                                     .on_prompt = on_prompt,

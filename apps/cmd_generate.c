@@ -80,7 +80,7 @@ static void on_prompt(void *context, uint32_t done, uint32_t total) {
         log_progress("reading the prompt", done, total, "tokens", out->prompt_started);
 }
 
-static sluice_status read_prompt(const struct options *options, const sluice_model *model, uint32_t **ids, size_t *count,
+static sluice_status read_prompt(const struct options *options, sluice_model *model, uint32_t **ids, size_t *count,
                                  sluice_error *error) {
     if (options_text(options, "ids"))
         return sluice_tool_read_ids(options_text(options, "ids"), ids, count, error);

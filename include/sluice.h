@@ -87,7 +87,7 @@ enum {
     SLUICE_NO_SPECIAL = 2, /* do not add what the tokenizer adds by itself (BOS and so on) */
 };
 /* *ids is freed with sluice_free. Bytes that are no UTF-8 count as U+FFFD. */
-SLUICE_API SLUICE_CHECKED sluice_status sluice_tokenize(const sluice_model *model, const char *text, size_t size_bytes, unsigned flags,
+SLUICE_API SLUICE_CHECKED sluice_status sluice_tokenize(sluice_model *model, const char *text, size_t size_bytes, unsigned flags,
                                                         uint32_t **ids, size_t *count, sluice_error *error);
 /* *text is terminated, and freed with sluice_free. */
 SLUICE_API SLUICE_CHECKED sluice_status sluice_detokenize(const sluice_model *model, const uint32_t *ids, size_t count, bool skip_special,
@@ -173,7 +173,6 @@ SLUICE_API SLUICE_CHECKED sluice_status sluice_render_chat(sluice_model *model, 
 
 /* ---- generating ---- */
 
-
 typedef struct {
     uint32_t token;
     float logprob;
@@ -198,13 +197,14 @@ typedef struct {
     float top_p;         /* 0 or 1: off */
     float min_p;         /* 0: off */
     uint64_t seed;
-    uint32_t choice;                                                         /* number of the answer when several are wanted for one seed */
-    bool ignore_end;                                                         /* go on after end ids */
+    uint32_t choice; /* number of the answer when several are wanted for one seed */
+    bool ignore_end; /* go on after end ids */
+    bool chat;       /* the prompt is one of sluice_render_chat: what ends a turn in the template's family of replies ends the answer too */
     bool show_special;       /* control words in the text too */
     const char *const *stop; /* texts that end the answer, and are not part of it; 16 at most */
     uint32_t stop_count;
     bool logprobs;
-    uint32_t top_logprobs;   /* 0 to 20 */
+    uint32_t top_logprobs;                                                   /* 0 to 20 */
     bool (*on_piece)(void *context_pointer, const sluice_piece *piece);      /* false stops */
     void (*on_prompt)(void *context_pointer, uint32_t done, uint32_t total); /* or NULL */
     void *context_pointer;
@@ -236,7 +236,7 @@ SLUICE_API void sluice_cancel(sluice_model *model);
 
 typedef struct sluice_reply sluice_reply; /* parses one answer while it comes */
 
-typedef struct { /* what became certain; borrowed until the next call */
+typedef struct {                     /* what became certain; borrowed until the next call */
     const char *reasoning, *content; /* terminated, maybe empty */
     size_t reasoning_bytes, content_bytes;
     const char *calls; /* JSON array of {"id"?, "name", "arguments" (JSON text)}, or NULL: no new call */

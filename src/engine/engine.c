@@ -158,6 +158,7 @@ void sluice_close(sluice_model *m) {
     model_close(m->model);
     file_set_destroy(m->files);
     memory_free(m->end_ids);
+    memory_free(m->turn_end_ids);
     memory_free(m);
 }
 
@@ -189,7 +190,7 @@ enum status engine_need_tokenizer(const struct sluice_model *m, struct error *er
                      catalogue_path(m->model->catalogue));
 }
 
-sluice_status sluice_tokenize(const sluice_model *m, const char *text, size_t size_bytes, unsigned flags, uint32_t **ids, size_t *count,
+sluice_status sluice_tokenize(sluice_model *m, const char *text, size_t size_bytes, unsigned flags, uint32_t **ids, size_t *count,
                               sluice_error *error) {
     struct error err = {0};
     struct token_list list = {0};
@@ -198,7 +199,8 @@ sluice_status sluice_tokenize(const sluice_model *m, const char *text, size_t si
     enum status status = engine_need_tokenizer(m, &err);
     unsigned how = (flags & SLUICE_PLAIN ? TOKENIZE_PLAIN : 0u) | (flags & SLUICE_NO_SPECIAL ? 0u : TOKENIZE_ADD_SPECIAL);
     if (status == STATUS_OK)
-        status = tokenizer_encode(m->tokenizer, (struct text){text, size_bytes}, how, NULL, &list, &err);
+        status = tokenizer_encode(m->tokenizer, (struct text){text, size_bytes}, how, &m->cancel, &list, &err);
+    engine_consume_cancel(m, status);
     if (status != STATUS_OK) {
         token_list_deinit(&list);
         return engine_report(status, &err, error);
@@ -382,6 +384,11 @@ sluice_status sluice_print_steps(const sluice_model *m, char **text, sluice_erro
     *text = status == STATUS_OK ? byte_buffer_take(&out) : NULL;
     byte_buffer_deinit(&out);
     return engine_report(status, &err, error);
+}
+
+void engine_consume_cancel(struct sluice_model *m, enum status status) {
+    if (status == STATUS_CANCELLED)
+        atomic_store(&m->cancel, false);
 }
 
 void sluice_cancel(sluice_model *m) { atomic_store(&m->cancel, true); }

@@ -158,6 +158,7 @@ static enum status run_request(struct sluice_model *m, const sluice_request *req
     uint32_t wanted = request->max_tokens && request->max_tokens < room ? request->max_tokens : room;
     TRY(numbers_begin(m, wanted, err));
     TRY(reuse_prefix(m, request, &m->numbers.reused, err));
+    bool turn_ends = request->chat && m->turn_end_ids;
     struct generate_request inner = {.prompt = request->prompt,
                                      .prompt_count = (uint32_t)request->prompt_count,
                                      .max_tokens = wanted,
@@ -167,8 +168,10 @@ static enum status run_request(struct sluice_model *m, const sluice_request *req
                                                   .min_p = request->min_p,
                                                   .seed = request->seed,
                                                   .choice = request->choice},
-                                     .end_ids = m->end_ids,
-                                     .end_count = request->ignore_end ? 0 : m->end_id_count,
+                                     .end_ids = turn_ends ? m->turn_end_ids : m->end_ids,
+                                     .end_count = request->ignore_end ? 0
+                                                  : turn_ends         ? m->turn_end_id_count
+                                                                      : m->end_id_count,
                                      .logprobs = request->logprobs,
                                      .top_count = request->top_logprobs,
                                      .token = on_token,

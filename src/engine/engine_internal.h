@@ -36,6 +36,8 @@ struct sluice_model {
     struct chat_template *chat;  /* NULL until it is wanted */
     uint32_t *end_ids;
     uint32_t end_id_count;
+    uint32_t *turn_end_ids; /* with a chat template: also what ends a turn in its family of replies; NULL: as end_ids */
+    uint32_t turn_end_id_count;
     uint64_t parameters, active_parameters, weight_bytes;
 
     struct queue_wrapper queue_wrapper;
@@ -65,6 +67,8 @@ void engine_set_queue_wrapper(struct sluice_model *model, struct queue_wrapper w
 /* STATUS_NOT_FOUND with what to do when the model has no tokenizer. */
 MUST_CHECK enum status engine_need_tokenizer(const struct sluice_model *m, struct error *err);
 /* Copies between the library's and the public form. */
+/* A call that can be cancelled and ends before a request runs: a cancel that it obeyed is over. */
+void engine_consume_cancel(struct sluice_model *m, enum status status);
 sluice_status engine_report(enum status status, const struct error *from, sluice_error *to);
 bool engine_is_finite(const float *values, size_t count);
 /* Says in *err, when a request failed because a result was no number, which layer and tensor made it. Returns status. */

@@ -157,6 +157,7 @@ static sluice_status run_choice(struct choice *c, const uint32_t *ids, size_t co
     request.prompt = ids;
     request.prompt_count = count;
     request.choice = c->index;
+    request.chat = is_chat(c);
     request.on_piece = on_piece;
     request.context_pointer = c;
     sluice_status status = SLUICE_OK;
@@ -224,6 +225,8 @@ void api_run(struct job *job, sluice_model *model, void *context) {
     char *prompt = NULL;
     sluice_error error = {0};
     sluice_status status = make_prompt(task, model, &ids, &count, &prompt, &error);
+    for (int run = 1; status == SLUICE_CANCELLED && !job_cancelled(job) && run < RUNS_MAX; run++)
+        status = make_prompt(task, model, &ids, &count, &prompt, &error);
     json_t *choices = json_array();
     used.prompt = count;
     bool begun = false;

@@ -4,8 +4,8 @@
 #include "base/check.h"
 #include "base/memory.h"
 
-enum status chat_encode(const struct tokenizer *tokenizer, const struct chat_prompt *prompt, const bool *cancel, struct token_list *out,
-                        struct error *err) {
+enum status chat_encode(const struct tokenizer *tokenizer, const struct chat_prompt *prompt, const atomic_bool *cancel,
+                        struct token_list *out, struct error *err) {
     struct token_span *spans = memory_alloc_array(prompt->span_count, sizeof *spans);
     size_t count = 0;
     if (!spans)

@@ -11,5 +11,5 @@
 #include "text/tokenizer.h"
 
 /* Appends the ids. cancel may be NULL. */
-MUST_CHECK enum status chat_encode(const struct tokenizer *tokenizer, const struct chat_prompt *prompt, const bool *cancel,
+MUST_CHECK enum status chat_encode(const struct tokenizer *tokenizer, const struct chat_prompt *prompt, const atomic_bool *cancel,
                                    struct token_list *out, struct error *err);

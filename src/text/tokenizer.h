@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -40,7 +41,7 @@ void token_list_deinit(struct token_list *list);
 MUST_CHECK enum status token_list_append(struct token_list *list, uint32_t id, struct error *err);
 
 /* Appends the ids of `text`. Invalid UTF-8 bytes become U+FFFD first (documented). cancel may be NULL. */
-MUST_CHECK enum status tokenizer_encode(const struct tokenizer *tokenizer, struct text text, unsigned flags, const bool *cancel,
+MUST_CHECK enum status tokenizer_encode(const struct tokenizer *tokenizer, struct text text, unsigned flags, const atomic_bool *cancel,
                                         struct token_list *out, struct error *err);
 struct token_span { /* bytes [begin, end) of a text */
     size_t begin, end;
@@ -50,7 +51,7 @@ struct token_span { /* bytes [begin, end) of a text */
  * plain. The text is valid UTF-8; spans are in order and apart. Nothing is added in front or behind.
  */
 MUST_CHECK enum status tokenizer_encode_spans(const struct tokenizer *tokenizer, struct text text, const struct token_span *spans,
-                                              size_t span_count, const bool *cancel, struct token_list *out, struct error *err);
+                                              size_t span_count, const atomic_bool *cancel, struct token_list *out, struct error *err);
 /* Appends the text of ids, as Hugging Face's decode(ids, skip_special_tokens) gives it. */
 MUST_CHECK enum status tokenizer_decode(const struct tokenizer *tokenizer, const uint32_t *ids, size_t count, bool skip_special,
                                         struct byte_buffer *out, struct error *err);
@@ -68,7 +69,7 @@ void tokenizer_stream_init(struct tokenizer_stream *stream, const struct tokeniz
 MUST_CHECK enum status tokenizer_stream_push(struct tokenizer_stream *stream, uint32_t id, struct byte_buffer *out, struct error *err);
 MUST_CHECK enum status tokenizer_stream_finish(struct tokenizer_stream *stream, struct byte_buffer *out, struct error *err);
 
-const char *tokenizer_kind(const struct tokenizer *tokenizer);                      /* "byte-level BPE": for people, a literal */
+const char *tokenizer_kind(const struct tokenizer *tokenizer);                    /* "byte-level BPE": for people, a literal */
 uint32_t tokenizer_vocab_size(const struct tokenizer *tokenizer);                 /* highest id + 1 */
 struct text tokenizer_token_text(const struct tokenizer *tokenizer, uint32_t id); /* as in the file; empty when there is none */
 bool tokenizer_token_is_special(const struct tokenizer *tokenizer, uint32_t id);

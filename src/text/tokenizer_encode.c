@@ -143,7 +143,7 @@ static enum status run_encoding(struct encoding *encoding, struct text text, uns
     return status;
 }
 
-static enum status encode_valid(const struct tokenizer *tokenizer, struct text text, unsigned flags, const bool *cancel,
+static enum status encode_valid(const struct tokenizer *tokenizer, struct text text, unsigned flags, const atomic_bool *cancel,
                                 struct token_list *out, struct error *err) {
     struct encoding encoding = {
         .tokenizer = tokenizer, .plain = (flags & TOKENIZE_PLAIN) != 0, .cancel = {.flag = cancel, .calls = 255}, .out = out};
@@ -151,7 +151,7 @@ static enum status encode_valid(const struct tokenizer *tokenizer, struct text t
 }
 
 enum status tokenizer_encode_spans(const struct tokenizer *tokenizer, struct text text, const struct token_span *spans, size_t span_count,
-                                   const bool *cancel, struct token_list *out, struct error *err) {
+                                   const atomic_bool *cancel, struct token_list *out, struct error *err) {
     CHECK(utf8_valid_bytes(text) == text.size_bytes);
     if (span_count == 0)
         return encode_valid(tokenizer, text, TOKENIZE_PLAIN, cancel, out, err);
@@ -165,7 +165,7 @@ enum status tokenizer_encode_spans(const struct tokenizer *tokenizer, struct tex
     return run_encoding(&encoding, text, 0, err);
 }
 
-enum status tokenizer_encode(const struct tokenizer *tokenizer, struct text text, unsigned flags, const bool *cancel,
+enum status tokenizer_encode(const struct tokenizer *tokenizer, struct text text, unsigned flags, const atomic_bool *cancel,
                              struct token_list *out, struct error *err) {
     CHECK((flags & ~(unsigned)(TOKENIZE_ADD_SPECIAL | TOKENIZE_PLAIN)) == 0);
     if (utf8_valid_bytes(text) == text.size_bytes)

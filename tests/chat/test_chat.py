@@ -74,6 +74,16 @@ def by_pipe(folder):
     check("odd bytes are taken", run.returncode == 0, run)
 
 
+def documents():
+    page = subprocess.run([PROGRAM, "--man-page"], capture_output=True, timeout=60).stdout
+    words = (b"sluice chat", b"sluice serve", b"\\-\\-api\\-key")
+    check("the man page has the commands that are programs of their own", all(word in page for word in words), page)
+    overview = subprocess.run([PROGRAM, "--help"], capture_output=True, timeout=60).stdout
+    check("and so has the overview", b"  chat " in overview and b"  serve " in overview)
+    run = subprocess.run([PROGRAM, "chatt"], capture_output=True, timeout=60)
+    check("a typing error is answered with the nearest command", run.returncode == 2 and b"did you mean 'chat'" in run.stderr, run)
+
+
 def thinking(folder):
     template = os.path.join(folder, "think.jinja")
     with open(template, "w", encoding="utf-8") as file:
@@ -174,6 +184,7 @@ def on_a_terminal(folder, template):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
+        documents()
         by_pipe(folder)
         on_a_terminal(folder, thinking(folder))
     return 1 if failures else 0

@@ -228,8 +228,8 @@ def test_b18_the_next_roles_marker(tmp_path):
     """As a control token it ends the turn; spelt out it is text."""
     specials = ["<|user|>", "<|assistant|>", "[gMASK]", "<sop>"]
     scripts = {"x": ["Hi", "<|user|>", "never"], "z": ["Ho", "<", "|user|>"]}
-    ends = {"generation_config": lambda vocabulary: {"eos_token_id": [vocabulary.added["<|user|>"]]}}
-    with serve(tmp_path, scripts, specials=specials, **ends) as server:
+    template = scripted_model.default_template(scripts) + "{# <arg_key> #}"  # of GLM's kind: no other file names the end
+    with serve(tmp_path, scripts, specials=specials, template=template) as server:
         said = Said(server.client(), "x", max_tokens=9)
         assert (said.content, said.reason) == ("Hi", "stop")
         said = Said(server.client(), "z", max_tokens=9)
@@ -243,8 +243,8 @@ def test_c04_a_stop_string_over_tokens(tmp_path):
         assert Said(server.client(), "z", stop=["own fox"]).content == "quick br"
 
 
-def test_a_request_of_many_letters_is_answered(tmp_path):
-    """A6: one client must not be able to end the server."""
+def test_a06_a_request_of_many_letters(tmp_path):
+    """One client must not be able to end the server."""
     with serve(tmp_path, {"x": ["y"]}) as server:
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
         body = json.dumps({"messages": [{"role": "user", "content": "u"}, {"role": "tool", "content": "Z" * 131072}]})

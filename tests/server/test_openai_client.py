@@ -264,12 +264,12 @@ def became(server, count, seconds=5):
     return True
 
 
-def ask_behind(server, body):
-    """A connection whose request waits behind the one that runs."""
+def ask_behind(server, body, requests=2):
+    """A connection whose request waits behind those that are there, if any."""
     connection = socket.create_connection(("127.0.0.1", server.port), timeout=9)
     data = json.dumps(body).encode()
     connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(data) + data)
-    assert became(server, 2)
+    assert became(server, requests)
     return connection
 
 
@@ -287,6 +287,13 @@ def test_a_request_that_waits_is_cancelled_too(slow):
     waiting.close()
     stream.close()
     assert became(slow, 0)
+
+
+def test_a07_a_long_text_is_cancelled_while_it_is_tokenized(slow):
+    waiting = ask_behind(slow, {"prompt": "x " * (5 << 20), "max_tokens": 2}, 1)
+    time.sleep(0.3)
+    waiting.close()
+    assert became(slow, 0, 1)
 
 
 def test_a_silent_stream_is_kept_alive(slow):

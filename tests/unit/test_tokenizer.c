@@ -312,12 +312,12 @@ static void A7_time_grows_with_the_text(void **state) {
     }
 }
 
-static bool stop;
+static atomic_bool stop;
 
 static void *stop_soon(void *unused) {
     (void)unused;
     clock_sleep_ns(3000000);
-    __atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+    atomic_store(&stop, true);
     return NULL;
 }
 
@@ -330,9 +330,9 @@ static void encoding_can_be_cancelled(void **state) {
         struct token_list ids = {0};
         struct error err;
         pthread_t thread;
-        stop = true;
+        atomic_store(&stop, true);
         ASSERT_FAILS(tokenizer_encode(tokenizer, TEXT("a"), 0, &stop, &ids, &err), STATUS_CANCELLED, err);
-        stop = false;
+        atomic_store(&stop, false);
         assert_int_equal(pthread_create(&thread, NULL, stop_soon, NULL), 0);
         ASSERT_FAILS(tokenizer_encode(tokenizer, text_of(text), 0, &stop, &ids, &err), STATUS_CANCELLED, err);
         assert_int_equal(pthread_join(thread, NULL), 0);
