@@ -24,7 +24,8 @@ const struct option_spec option_ctx = {.name = "ctx",
                                        .value = "N",
                                        .initial = "0",
                                        .maximum = 16777216,
-                                       .help = "longest sequence in tokens; 0: what the request needs"};
+                                       .help =
+                                           "longest sequence in tokens; 0: what the request needs, and 4096 at most for chat and serve"};
 const struct option_spec option_chunk = {.name = "chunk",
                                          .kind = OPTION_U64,
                                          .value = "N",
