@@ -30,11 +30,23 @@ static enum status apply_constraint(const struct choosing *c, float *logits, str
 static enum status choose(void *context, uint32_t position, float *logits, struct error *err) {
     struct choosing *c = context;
     const struct generate_request *r = c->request;
-    if (r->constraint)
-        TRY(apply_constraint(c, logits, err));
+    if (!r->constraint) {
+        TRY(sampler_choose(c->sampler, &r->sampling, logits, position + 1, &c->token, err));
+        if (r->logprobs)
+            sampler_logprobs(c->sampler, logits, c->token, c->logprobs, r->top_count, c->logprobs + 1);
+        return STATUS_OK;
+    }
+    /* Probabilities are the model's own, from before the mask; and no token is made of damaged logits, forbidden ones or not. */
+    const struct sampler_params likeliest = {.top_p = 1};
+    uint32_t best;
+    TRY(sampler_choose(c->sampler, &likeliest, logits, position + 1, &best, err));
+    float best_logit = logits[best];
+    if (r->logprobs)
+        sampler_logprobs(c->sampler, logits, best, c->logprobs, r->top_count, c->logprobs + 1);
+    TRY(apply_constraint(c, logits, err));
     TRY(sampler_choose(c->sampler, &r->sampling, logits, position + 1, &c->token, err));
     if (r->logprobs)
-        sampler_logprobs(c->sampler, logits, c->token, c->logprobs, r->top_count, c->logprobs + 1);
+        c->logprobs[0] = (struct token_logprob){c->token, c->logprobs[0].logprob + (logits[c->token] - best_logit)};
     return STATUS_OK;
 }
 
@@ -80,13 +92,14 @@ enum status generate(struct session *session, struct sampler *sampler, const str
     struct choosing choosing = {.sampler = sampler, .request = request, .vocab = sampler_vocab(sampler)};
     uint64_t start = clock_now_ns();
     TRY(sampler_check(&request->sampling, err));
+    if (request->constraint)
+        request->constraint->operations->reset(request->constraint);
     TRY(read_prompt(session, request, &choosing, err));
     uint64_t first = clock_now_ns();
     result->prompt_ns = first - start;
     for (uint32_t n = 0; n < request->max_tokens; n++) {
         if (is_end(request, choosing.token)) {
             result->reason = STOP_END_TOKEN;
-            result->end_token = choosing.token;
             break;
         }
         result->generated++;
@@ -96,6 +109,10 @@ enum status generate(struct session *session, struct sampler *sampler, const str
         result->decode_ns = clock_now_ns() - first;
         if (!go_on) {
             result->reason = STOP_CALLER;
+            break;
+        }
+        if (request->constraint && request->constraint->operations->is_finished(request->constraint)) {
+            result->reason = STOP_END_TOKEN; /* only an end token could follow: no pass is needed to see that */
             break;
         }
         if (n + 1 == request->max_tokens)

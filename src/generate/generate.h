@@ -20,7 +20,7 @@ struct generate_request {
     struct sampler_params sampling;
     const uint32_t *end_ids; /* generation stops when one is chosen; it is not handed out */
     uint32_t end_count;
-    struct constraint *constraint; /* or NULL; follows the answer from its beginning */
+    struct constraint *constraint; /* or NULL; is reset, then follows the answer. An answer that is finished ends as by an end token */
     uint32_t *mask;                /* with a constraint: [ceil(vocab / 32)] scratch */
     bool logprobs;                 /* tokens come with their logprob and the top_count likeliest */
     uint32_t top_count;
@@ -32,7 +32,6 @@ struct generate_request {
 
 struct generate_result {
     enum stop_reason reason;
-    uint32_t end_token;            /* with STOP_END_TOKEN */
     uint32_t generated;            /* tokens handed out */
     uint64_t prompt_ns, decode_ns; /* up to the first token; from there to the last */
 };
