@@ -7,6 +7,7 @@
 #pragma once
 
 #include "base/options.h"
+#include "base/text.h"
 #include "sluice.h"
 #include "sluice_tools.h"
 
@@ -20,7 +21,7 @@ struct command {
 /* In the order of --help; NULL-terminated. */
 extern const struct command *const app_commands[];
 extern const struct command app_doctor, app_generate, app_plan, app_inspect, app_tokenize, app_detokenize, app_logits;
-extern const struct command app_parse_reply, app_render;
+extern const struct command app_parse_reply, app_render, app_mask;
 
 /* Commands that are executables of their own: their tables, for --help and the man page. */
 extern const struct command_spec app_chat_spec, app_serve_spec;
@@ -28,7 +29,8 @@ extern const struct command_spec app_chat_spec, app_serve_spec;
 /* Options that several commands share; single rows for the commands' tables. */
 extern const struct option_spec option_ram, option_threads, option_ctx, option_chunk, option_reader, option_isa, option_activations,
     option_temp, option_top_k, option_top_p, option_min_p, option_seed, option_chat_template, option_reply_format, option_ids,
-    option_metrics, option_quiet, option_verbose, option_print_config;
+    option_schema, option_json, option_regex, option_grammar, option_choice, option_metrics, option_quiet, option_verbose,
+    option_print_config;
 
 /* Parses a command's options (argv behind the command word), handles --help and --print-config, runs it. */
 int app_run(const struct command *command, int argc, char **argv);
@@ -38,6 +40,10 @@ int app_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Fills load options from the shared flags. Progress shows on standard error; *started_ns (0) must live until loaded. */
 void app_load_options(const struct options *options, sluice_load_options *load, uint64_t *started_ns);
+/* The form of the answer, by --schema, --json, --regex, --grammar or --choice; at most one. *given is false when there is none. */
+sluice_status app_read_form(const struct options *options, sluice_form *form, char **text, bool *given, sluice_error *error);
+/* Numbers apart by spaces, commas or line ends; ids has room for `size` + 1. False: *bad is none. */
+bool app_parse_ids(const char *text, size_t size, uint32_t *ids, size_t *count, struct text *bad);
 /* The model that Ctrl-C cancels; NULL: none. A second Ctrl-C ends the program at once. */
 void app_watch(sluice_model *model);
 bool app_stopped(void);     /* Ctrl-C came */

@@ -35,11 +35,36 @@ static const struct option_spec stop = {
 static const struct option_spec print_plan = {
     .name = "print-plan", .kind = OPTION_FLAG, .help = "print memory plan and steps of a pass on standard error"};
 
-static const struct option_spec *const table[] = {&prompt,      &prompt_file,        &option_ids,     &plain,          &max_tokens,
-                                                  &option_temp, &option_top_k,       &option_top_p,   &option_min_p,   &option_seed,
-                                                  &option_ram,  &option_ctx,         &option_threads, &option_chunk,   &option_reader,
-                                                  &option_isa,  &option_activations, &print_ids,      &ignore_eos,     &stop,
-                                                  &print_plan,  &option_metrics,     &option_quiet,   &option_verbose, &option_print_config,
+static const struct option_spec *const table[] = {&prompt,
+                                                  &prompt_file,
+                                                  &option_ids,
+                                                  &plain,
+                                                  &max_tokens,
+                                                  &option_temp,
+                                                  &option_top_k,
+                                                  &option_top_p,
+                                                  &option_min_p,
+                                                  &option_seed,
+                                                  &option_ram,
+                                                  &option_ctx,
+                                                  &option_threads,
+                                                  &option_chunk,
+                                                  &option_reader,
+                                                  &option_isa,
+                                                  &option_activations,
+                                                  &print_ids,
+                                                  &ignore_eos,
+                                                  &stop,
+                                                  &option_schema,
+                                                  &option_json,
+                                                  &option_regex,
+                                                  &option_grammar,
+                                                  &option_choice,
+                                                  &print_plan,
+                                                  &option_metrics,
+                                                  &option_quiet,
+                                                  &option_verbose,
+                                                  &option_print_config,
                                                   NULL};
 
 static const struct command_spec spec = {
@@ -109,13 +134,14 @@ static void fit_context(const struct options *options, const sluice_model *model
         load->context = needed < info.context || prompt_count > info.context ? (uint32_t)needed : info.context;
 }
 
-static int generate(const struct options *options, sluice_model *model, uint32_t *ids, size_t count) {
+static int generate(const struct options *options, sluice_model *model, uint32_t *ids, size_t count, sluice_constraint *constraint) {
     sluice_error error;
     sluice_load_options load;
     uint64_t started_ns = 0;
     sluice_plan plan;
     sluice_result result;
     app_load_options(options, &load, &started_ns);
+    load.forms = constraint != NULL;
     fit_context(options, model, count, &load);
     if (sluice_load(model, &load, &error) != SLUICE_OK) {
         log_progress_end();
@@ -144,6 +170,7 @@ static int generate(const struct options *options, sluice_model *model, uint32_t
                                     .ignore_end = options_flag(options, "ignore-eos"),
                                     .stop = stops,
                                     .stop_count = stop_count,
+                                    .constraint = constraint,
                                     .on_piece = on_piece,
                                     .on_prompt = on_prompt,
                                     .context_pointer = &out};
@@ -161,6 +188,17 @@ static int generate(const struct options *options, sluice_model *model, uint32_t
     return app_write_metrics(options, model);
 }
 
+static sluice_status open_form(const struct options *options, sluice_model *model, sluice_constraint **constraint, sluice_error *error) {
+    sluice_form form;
+    char *text;
+    bool given;
+    sluice_status status = app_read_form(options, &form, &text, &given, error);
+    if (status == SLUICE_OK && given)
+        status = sluice_constraint_open(model, &form, constraint, error);
+    sluice_free(text);
+    return status;
+}
+
 static int run(const struct options *options) {
     sluice_model *model;
     sluice_error error;
@@ -169,14 +207,16 @@ static int run(const struct options *options) {
     if (sluice_open(options_argument(options, 0), &model, &error) != SLUICE_OK)
         return app_fail(&error);
     int code;
-    if (read_prompt(options, model, &ids, &count, &error) == SLUICE_OK) {
+    sluice_constraint *constraint = NULL; /* before the model is loaded: its memory is in the plan */
+    if (open_form(options, model, &constraint, &error) == SLUICE_OK && read_prompt(options, model, &ids, &count, &error) == SLUICE_OK) {
         app_watch(model); /* until now Ctrl-C ends the program at once: nothing is to be undone */
-        code = generate(options, model, ids, count);
+        code = generate(options, model, ids, count, constraint);
         app_watch(NULL);
     } else {
         code = app_fail(&error);
     }
     sluice_free(ids);
+    sluice_constraint_close(constraint);
     sluice_close(model);
     return code;
 }

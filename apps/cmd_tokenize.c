@@ -61,24 +61,6 @@ static int run_tokenize(const struct options *options) {
     return EXIT_DONE;
 }
 
-/* Numbers apart by spaces, commas or line ends. */
-static bool parse_ids(const char *text, size_t size, uint32_t *ids, size_t *count, struct text *bad) {
-    *count = 0;
-    for (size_t i = 0; i < size;) {
-        size_t begin = i;
-        while (i < size && !strchr(" ,\t\r\n", text[i]))
-            i++;
-        uint64_t id;
-        *bad = (struct text){text + begin, i - begin};
-        if (i > begin && (!text_parse_u64(*bad, &id) || id > UINT32_MAX))
-            return false;
-        if (i > begin)
-            ids[(*count)++] = (uint32_t)id;
-        i += i == begin;
-    }
-    return true;
-}
-
 static int run_detokenize(const struct options *options) {
     const char *given = options_text(options, "ids");
     sluice_error error;
@@ -88,7 +70,7 @@ static int run_detokenize(const struct options *options) {
     if (!given && app_read_text(NULL, &bytes, &size, &error) != SLUICE_OK)
         return app_fail(&error);
     uint32_t *ids = memory_alloc_array(size + 1, sizeof *ids);
-    if (!ids || !parse_ids(given ? given : bytes, size, ids, &count, &bad)) {
+    if (!ids || !app_parse_ids(given ? given : bytes, size, ids, &count, &bad)) {
         memory_free(ids);
         sluice_free(bytes);
         return ids ? app_usage("'%.*s' is no token id: ids are whole numbers apart by spaces", TEXT_ARGUMENTS(bad))

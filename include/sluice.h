@@ -117,6 +117,7 @@ typedef struct {
     uint32_t logit_rows; /* positions per pass that may give logits; 0: 1 */
     sluice_reader reader;
     const char *isa; /* "ref", "avx2", "avx512", "amx"; NULL: the best of this machine */
+    bool forms;      /* answers may get a form: plans the memory for that */
     bool exact;      /* the oracle: weights decoded to f32, activations and cache not rounded */
     /* Bytes loaded of all; false cancels. May be NULL. */
     bool (*progress)(void *context_pointer, uint64_t done_bytes, uint64_t total_bytes);
@@ -171,6 +172,37 @@ SLUICE_API SLUICE_CHECKED sluice_status sluice_set_chat_template(sluice_model *m
 SLUICE_API SLUICE_CHECKED sluice_status sluice_render_chat(sluice_model *model, const sluice_chat *chat, char **text, uint32_t **ids,
                                                            size_t *count, sluice_error *error);
 
+/* ---- the form of an answer ---- */
+
+typedef enum {
+    SLUICE_FORM_JSON,    /* a JSON object; needs no text */
+    SLUICE_FORM_SCHEMA,  /* a JSON value that is valid under the JSON schema `text` */
+    SLUICE_FORM_REGEX,   /* what a regular expression matches as a whole */
+    SLUICE_FORM_GRAMMAR, /* what rule "root" of a grammar in GBNF matches */
+    SLUICE_FORM_CHOICES, /* one of the strings of a JSON array */
+    SLUICE_FORM_CALLS,   /* one or more calls of the tools in OpenAI's JSON array; a chat reply */
+} sluice_form_kind;
+
+typedef struct {
+    sluice_form_kind kind;
+    const char *text;
+    bool reply;               /* of a chat: reasoning may come first, with the marks of the format */
+    const char *reply_format; /* NULL: by the chat template */
+    const char *prompt;       /* rendered; it may have opened reasoning. NULL: it has not */
+    const char *tools;        /* with reply: calls of these (JSON array) may come instead of the content; NULL: none */
+    const char *tool;         /* CALLS: this one alone; NULL: any */
+    bool one_call;            /* not more than one call */
+} sluice_form;
+
+typedef struct sluice_constraint sluice_constraint; /* belongs to a model and must be closed before it */
+
+/* SLUICE_INVALID and SLUICE_UNSUPPORTED say what is wrong with the text, and where. Serves one request at a time, any number in turn. */
+SLUICE_API SLUICE_CHECKED sluice_status sluice_constraint_open(sluice_model *model, const sluice_form *form, sluice_constraint **out,
+                                                               sluice_error *error);
+/* The same errors without a model, but for what a reply format cannot do. From any thread. */
+SLUICE_API SLUICE_CHECKED sluice_status sluice_check_form(const sluice_form *form, sluice_error *error);
+SLUICE_API void sluice_constraint_close(sluice_constraint *constraint); /* NULL is allowed */
+
 /* ---- generating ---- */
 
 typedef struct {
@@ -203,6 +235,7 @@ typedef struct {
     bool show_special;       /* control words in the text too */
     const char *const *stop; /* texts that end the answer, and are not part of it; 16 at most */
     uint32_t stop_count;
+    sluice_constraint *constraint; /* or NULL. Then end ids always end; an answer cut by max_tokens is not whole (SLUICE_STOP_LENGTH) */
     bool logprobs;
     uint32_t top_logprobs;                                                   /* 0 to 20 */
     bool (*on_piece)(void *context_pointer, const sluice_piece *piece);      /* false stops */

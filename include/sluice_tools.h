@@ -67,6 +67,10 @@ SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_tokenize(const char *path, c
 SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_detokenize(const char *path, const uint32_t *ids, size_t count, bool skip_special,
                                                                char **text, size_t *size_bytes, sluice_error *error);
 
+/* Prints the ids that may follow the ids of `prefix` in an answer of that form, on one line; path as for sluice_tool_tokenize. */
+SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_mask(const char *path, const sluice_form *form, const uint32_t *prefix, size_t count,
+                                                         FILE *out, sluice_error *error);
+
 #ifdef __cplusplus
 }
 #endif

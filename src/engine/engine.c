@@ -153,6 +153,7 @@ void sluice_close(sluice_model *m) {
         return;
     unload(m);
     chat_template_close(m->chat);
+    token_trie_destroy(m->trie);
     tokenizer_close(m->tokenizer);
     model_close(m->draft_model);
     model_close(m->model);
@@ -359,7 +360,11 @@ sluice_status sluice_load(sluice_model *m, const sluice_load_options *options, s
     if (m->loaded)
         return engine_report(error_set(&err, STATUS_INVALID, "this model is loaded already"), &err, error);
     uint64_t start = clock_now_ns();
-    enum status status = plan_memory(m, options, &m->memory, &err);
+    enum status status = STATUS_OK;
+    if (options->forms && m->tokenizer) /* before the plan, which counts what is there */
+        status = engine_need_trie(m->tokenizer, m->model->plan.vocab, m->end_ids, m->end_id_count, &m->trie, &err);
+    if (status == STATUS_OK)
+        status = plan_memory(m, options, &m->memory, &err);
     if (status == STATUS_OK)
         status = load_weights(m, options, &err);
     if (status == STATUS_OK)

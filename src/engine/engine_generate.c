@@ -152,6 +152,7 @@ static enum status run_request(struct sluice_model *m, const sluice_request *req
     TRY(need_loaded(m, err));
     TRY(check_prompt(m, request->prompt, request->prompt_count, err));
     TRY(stop_rules_init(&run->stop, request->stop, request->stop_count, err));
+    CHECK(!request->constraint || request->constraint->model == m);
     if (request->top_logprobs > SAMPLER_TOP_MAX)
         return error_set(err, STATUS_INVALID, "top_logprobs is %u, at most %d are given", request->top_logprobs, SAMPLER_TOP_MAX);
     uint32_t room = m->memory.plan.context - (uint32_t)request->prompt_count + 1;
@@ -169,9 +170,11 @@ static enum status run_request(struct sluice_model *m, const sluice_request *req
                                                   .seed = request->seed,
                                                   .choice = request->choice},
                                      .end_ids = turn_ends ? m->turn_end_ids : m->end_ids,
-                                     .end_count = request->ignore_end ? 0
-                                                  : turn_ends         ? m->turn_end_id_count
-                                                                      : m->end_id_count,
+                                     .end_count = request->ignore_end && !request->constraint ? 0
+                                                  : turn_ends                                 ? m->turn_end_id_count
+                                                                                              : m->end_id_count,
+                                     .constraint = request->constraint ? request->constraint->constraint : NULL,
+                                     .mask = request->constraint ? request->constraint->mask : NULL,
                                      .logprobs = request->logprobs,
                                      .top_count = request->top_logprobs,
                                      .token = on_token,

@@ -8,9 +8,11 @@
 
 #include "engine/planner.h"
 #include "generate/generate.h"
+#include "generate/token_trie.h"
 #include "model/model.h"
 #include "sluice.h"
 #include "text/chat_template.h"
+#include "text/reply_markers.h"
 #include "text/tokenizer.h"
 
 struct request_numbers {                       /* of the last request, for metrics */
@@ -34,6 +36,7 @@ struct sluice_model {
     struct model *draft_model;   /* NULL: none */
     struct tokenizer *tokenizer; /* NULL: the model has none */
     struct chat_template *chat;  /* NULL until it is wanted */
+    struct token_trie *trie;     /* NULL until an answer has a form */
     uint32_t *end_ids;
     uint32_t end_id_count;
     uint32_t *turn_end_ids; /* with a chat template: also what ends a turn in its family of replies; NULL: as end_ids */
@@ -62,6 +65,18 @@ struct sluice_model {
 
 /* A drafter for this model, before sluice_load: its directory, or NULL: the prediction layer in the model's own files. */
 MUST_CHECK enum status engine_open_draft(struct sluice_model *model, const char *path, struct error *err);
+struct sluice_constraint {
+    struct sluice_model *model;
+    struct constraint *constraint;
+    uint32_t *mask; /* [ceil(vocab / 32)] */
+};
+
+/* Makes the trie of the vocabulary, once; ids at or above vocab are left out. */
+MUST_CHECK enum status engine_need_trie(const struct tokenizer *tokenizer, uint32_t vocab, const uint32_t *end_ids, uint32_t end_count,
+                                        struct token_trie **trie, struct error *err);
+/* The reply family by name (NULL: of the chat template). */
+MUST_CHECK enum status engine_find_family(struct sluice_model *m, const char *format, bool tools, const struct reply_family **family,
+                                          struct error *err);
 /* For all loads of this model from now on; before sluice_load. */
 void engine_set_queue_wrapper(struct sluice_model *model, struct queue_wrapper wrapper);
 /* STATUS_NOT_FOUND with what to do when the model has no tokenizer. */

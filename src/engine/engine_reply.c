@@ -17,7 +17,7 @@ struct sluice_reply {
     char *calls; /* JSON of the last push; owned */
 };
 
-static enum status find_family(struct sluice_model *m, const char *format, bool tools, const struct reply_family **family,
+enum status engine_find_family(struct sluice_model *m, const char *format, bool tools, const struct reply_family **family,
                                struct error *err) {
     if (format) {
         *family = reply_family_find(text_of(format));
@@ -33,7 +33,7 @@ sluice_status sluice_reply_open(sluice_model *m, const char *format, const char 
     *out = NULL;
     struct reply_parser_options options = {0};
     struct sluice_reply *reply = memory_alloc(sizeof *reply);
-    enum status status = reply ? find_family(m, format, tools != NULL, &options.family, &err)
+    enum status status = reply ? engine_find_family(m, format, tools != NULL, &options.family, &err)
                                : error_set(&err, STATUS_NO_MEMORY, "no memory to read a reply");
     if (status == STATUS_OK) {
         reply_output_init(&reply->output);

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "engine/machine.h"
+#include "generate/grammar_constraint.h"
 #include "generate/sampler.h"
 #include "store/weight_store.h"
 
@@ -278,7 +279,8 @@ enum status memory_plan_make(const struct model *const *models, uint32_t model_c
     TRY(read_options(&p, err));
     TRY(build_records(&p, false, err));
     out->plan.process_bytes = memory_process_read().rss_bytes + OVERHEAD_BYTES + (uint64_t)out->plan.threads * OVERHEAD_THREAD_BYTES +
-                              (uint64_t)out->records.record_count * OVERHEAD_RECORD_BYTES + (uint64_t)out->plan.context * 8;
+                              (uint64_t)out->records.record_count * OVERHEAD_RECORD_BYTES + (uint64_t)out->plan.context * 8 +
+                              (options->forms ? grammar_constraint_bytes(models[0]->plan.vocab) : 0);
     choose_budget(&p);
     TRY(smallest_budget(&p, &out->plan.minimum_bytes, err));
     if (options->ram == SLUICE_RAM_MIN)
