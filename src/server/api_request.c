@@ -170,22 +170,78 @@ static enum status read_messages(struct api_request *r, struct api_problem *p) {
     return r->messages ? STATUS_OK : refuse(p, "messages", "no memory for the messages");
 }
 
+/* tool_choice: "none", "auto", "required", or {"type": "function", "function": {"name": ...}}. */
+static enum status read_tool_choice(struct api_request *r, bool has_tools, struct api_problem *p) {
+    const json_t *choice = field(r, "tool_choice");
+    const char *word = json_string_value(choice), *type = json_string_value(json_object_get(choice, "type"));
+    const char *name = json_string_value(json_object_get(json_object_get(choice, "function"), "name"));
+    if (!choice)
+        return STATUS_OK;
+    if (!has_tools)
+        return refuse(p, "tool_choice", "tool_choice goes with tools");
+    r->tools_forbidden = word && strcmp(word, "none") == 0;
+    bool named = type && strcmp(type, "function") == 0 && name, required = word && strcmp(word, "required") == 0;
+    if (!r->tools_forbidden && !named && !required && !(word && strcmp(word, "auto") == 0))
+        return refuse(p, "tool_choice",
+                      "tool_choice must be \"auto\", \"none\", \"required\" or {\"type\": \"function\", \"function\": {\"name\": ...}}");
+    if (named || required) {
+        r->has_form = true;
+        r->form = (sluice_form){.kind = SLUICE_FORM_CALLS, .tool = named ? name : NULL, .one_call = named};
+    }
+    return STATUS_OK;
+}
+
 static enum status read_tools(struct api_request *r, struct api_problem *p) {
-    const json_t *tools = field(r, "tools"), *choice = field(r, "tool_choice");
+    const json_t *tools = field(r, "tools");
+    bool parallel = true;
     if (tools && !json_is_array(tools))
         return refuse(p, "tools", "tools must be a list");
     for (size_t i = 0; i < json_array_size(tools); i++)
         if (!json_is_string(json_object_get(json_object_get(json_array_get(tools, i), "function"), "name")))
             return refuse(p, "tools", "tools[%zu].function.name is missing", i);
-    if (choice && json_is_string(choice) && strcmp(json_string_value(choice), "none") == 0)
-        r->tools_forbidden = true;
-    else if (choice && !(json_is_string(choice) && strcmp(json_string_value(choice), "auto") == 0))
-        return refuse(p, "tool_choice", "tool_choice must be \"auto\" or \"none\": forced calls are not supported by this server yet");
-    if (choice && !tools)
-        return refuse(p, "tool_choice", "tool_choice goes with tools");
-    if (tools && json_array_size(tools) > 0 && !r->tools_forbidden)
-        r->tools = dump(tools);
+    TRY(read_tool_choice(r, json_array_size(tools) > 0, p));
+    TRY(read_bool(r, "parallel_tool_calls", &parallel, p));
+    if (json_array_size(tools) > 0 && !r->tools_forbidden && !(r->tools = dump(tools)))
+        return refuse(p, "tools", "no memory for the tools");
+    r->form.one_call = r->form.one_call || !parallel;
+    r->form.text = r->has_form ? r->tools : NULL;
     return STATUS_OK;
+}
+
+/* ---- the form of the answer ---- */
+
+/* response_format: {"type": "text"}, "json_object", or "json_schema" with its schema in one of the places where clients put it. */
+static enum status read_response_format(struct api_request *r, struct api_problem *p) {
+    const json_t *format = field(r, "response_format"), *inner = json_object_get(format, "json_schema");
+    const char *type = json_string_value(json_object_get(format, "type"));
+    if (!format || (type && strcmp(type, "text") == 0))
+        return STATUS_OK;
+    bool object = type && strcmp(type, "json_object") == 0, by_schema = type && strcmp(type, "json_schema") == 0;
+    const json_t *schema = inner && json_object_get(inner, "schema") ? json_object_get(inner, "schema") : json_object_get(format, "schema");
+    if (!object && !by_schema)
+        return refuse(p, "response_format", "response_format.type must be \"text\", \"json_object\" or \"json_schema\"");
+    if (by_schema && !json_is_object(schema))
+        return refuse(p, "response_format", "response_format.json_schema.schema is missing, or no object");
+    if (r->has_form)
+        return refuse(p, "response_format", "response_format does not go with a tool_choice that forces a call");
+    r->has_form = true;
+    r->form.kind = schema ? SLUICE_FORM_SCHEMA : SLUICE_FORM_JSON;
+    if (schema && !(r->form_text = dump(schema)))
+        return refuse(p, "response_format", "no memory for the schema");
+    r->form.text = r->form_text;
+    r->form.tools = r->tools;
+    return STATUS_OK;
+}
+
+static enum status read_form(struct api_request *r, struct api_problem *p) {
+    sluice_error error;
+    TRY(read_response_format(r, p));
+    r->form.reply = r->kind == API_CHAT;
+    if (!r->has_form || sluice_check_form(&r->form, &error) == SLUICE_OK)
+        return STATUS_OK;
+    bool of_tools = r->form.kind == SLUICE_FORM_CALLS || strncmp(error.text, "tools", 5) == 0;
+    bool of_choice = of_tools && strncmp(error.text, "tool_choice", 11) == 0;
+    return refuse(p, of_choice ? "tool_choice" : of_tools ? "tools" : "response_format", "%s", error.text);
 }
 
 /* chat_template_kwargs, and the API's field that templates know by the same name. */
@@ -209,10 +265,7 @@ static enum status read_variables(struct api_request *r, struct api_problem *p) 
 static enum status read_chat(struct api_request *r, struct api_problem *p) {
     TRY(read_messages(r, p));
     TRY(read_tools(r, p));
-    const json_t *format = field(r, "response_format");
-    const char *type = format ? json_string_value(json_object_get(format, "type")) : "text";
-    if (!type || strcmp(type, "text") != 0)
-        return refuse(p, "response_format", "response_format: only {\"type\": \"text\"} is supported by this server yet");
+    TRY(read_form(r, p));
     TRY(read_variables(r, p));
     int64_t top = 0;
     TRY(read_bool(r, "logprobs", &r->sampling.logprobs, p));
@@ -253,6 +306,7 @@ static enum status read_prompt(struct api_request *r, struct api_problem *p) {
 
 static enum status read_completion(struct api_request *r, struct api_problem *p) {
     TRY(read_prompt(r, p));
+    TRY(read_form(r, p));
     TRY(read_bool(r, "echo", &r->echo, p));
     int64_t top = -1;
     TRY(read_integer(r, "logprobs", 0, 20, &top, p));
@@ -291,9 +345,10 @@ static enum status check_fields(const struct api_request *r, struct api_problem 
                                        "best_of",
                                        "safety_identifier",
                                        "prompt_cache_key",
+                                       "response_format",
                                        NULL};
     static const char *const chat[] = {
-        "messages",         "tools",      "tool_choice", "response_format", "top_logprobs", "chat_template_kwargs", "parallel_tool_calls",
+        "messages",         "tools",      "tool_choice", "top_logprobs", "chat_template_kwargs", "parallel_tool_calls",
         "reasoning_effort", "modalities", NULL};
     static const char *const completion[] = {"prompt", "echo", "suffix", NULL};
     const char *const *const lists[] = {both, r->kind == API_CHAT ? chat : completion};
@@ -330,6 +385,7 @@ void api_request_deinit(struct api_request *r) {
     memory_free(r->messages);
     memory_free(r->tools);
     memory_free(r->variables);
+    memory_free(r->form_text);
     memory_free(r->ids);
     *r = (struct api_request){0};
 }

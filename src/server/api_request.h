@@ -27,6 +27,9 @@ struct api_request {
     char *messages, *tools, *variables; /* JSON texts, owned; tools, variables may be NULL */
     bool tools_forbidden;               /* tool_choice "none" */
     bool continues;                     /* the last message is the beginning of the answer */
+    bool has_form;
+    sluice_form form; /* of the answer; reply format and prompt are filled in later */
+    char *form_text;  /* JSON text, owned; or NULL */
     /* completion */
     const char *prompt; /* or NULL: ids */
     size_t prompt_bytes;

@@ -22,6 +22,7 @@ struct choice { /* one answer under way */
     sluice_model *model;
     struct api_task *task;
     uint32_t index;
+    sluice_constraint *constraint;         /* of the task, or NULL */
     sluice_reply *reply;                   /* chat */
     struct byte_buffer reasoning, content; /* gathered, not streamed */
     json_t *calls;                         /* OpenAI's tool_calls */
@@ -158,6 +159,7 @@ static sluice_status run_choice(struct choice *c, const uint32_t *ids, size_t co
     request.prompt_count = count;
     request.choice = c->index;
     request.chat = is_chat(c);
+    request.constraint = c->constraint;
     request.on_piece = on_piece;
     request.context_pointer = c;
     sluice_status status = SLUICE_OK;
@@ -217,6 +219,15 @@ static sluice_status make_prompt(struct api_task *task, sluice_model *model, uin
     return SLUICE_OK;
 }
 
+/* The form that the request wants; *out stays NULL without one. */
+static sluice_status open_form(const struct api_task *task, sluice_model *model, const char *prompt, sluice_constraint **out,
+                               sluice_error *error) {
+    sluice_form form = task->request.form;
+    form.reply_format = task->reply_format;
+    form.prompt = prompt;
+    return task->request.has_form ? sluice_constraint_open(model, &form, out, error) : SLUICE_OK;
+}
+
 void api_run(struct job *job, sluice_model *model, void *context) {
     struct api_task *task = context;
     uint32_t *ids = NULL;
@@ -224,14 +235,17 @@ void api_run(struct job *job, sluice_model *model, void *context) {
     struct api_usage used = {0};
     char *prompt = NULL;
     sluice_error error = {0};
+    sluice_constraint *constraint = NULL;
     sluice_status status = make_prompt(task, model, &ids, &count, &prompt, &error);
     for (int run = 1; status == SLUICE_CANCELLED && !job_cancelled(job) && run < RUNS_MAX; run++)
         status = make_prompt(task, model, &ids, &count, &prompt, &error);
+    if (status == SLUICE_OK)
+        status = open_form(task, model, prompt, &constraint, &error);
     json_t *choices = json_array();
     used.prompt = count;
     bool begun = false;
     for (uint32_t i = 0; i < task->request.choices && status == SLUICE_OK && !job_cancelled(job); i++) {
-        struct choice c = {.job = job, .model = model, .task = task, .index = i, .calls = json_array()};
+        struct choice c = {.job = job, .model = model, .task = task, .index = i, .constraint = constraint, .calls = json_array()};
         byte_buffer_init(&c.content, TEXT_LIMIT_BYTES);
         byte_buffer_init(&c.reasoning, TEXT_LIMIT_BYTES);
         sluice_result result = {0};
@@ -260,6 +274,7 @@ void api_run(struct job *job, sluice_model *model, void *context) {
         job_write(job, text_of(text ? text : "{}"));
         memory_free(text);
     }
+    sluice_constraint_close(constraint);
     sluice_free(ids);
     sluice_free(prompt);
 }
