@@ -7,6 +7,7 @@ import jsonschema
 import openai
 import pytest
 
+import scripted_model
 from conftest import MODEL, PROGRAM, TEMPLATE, Server
 
 PERSON = {"type": "object", "additionalProperties": False, "required": ["name", "age", "tags"], "properties": {
@@ -96,6 +97,17 @@ def test_streams_and_logprobs(client, model_name):
     entries = answer.logprobs.content
     assert all(e.logprob <= 0 and e.top_logprobs[0].logprob >= e.logprob for e in entries)
     assert any(e.top_logprobs[0].token != e.token for e in entries)  # the model's own wish, which the form forbids
+
+
+def test_c11_reasoning_comes_first(tmp_path):
+    script = ["plan {", "</thi", "nk>", "\n\n", '{"ok": ', "true}", " and more"]
+    template = "{% for m in messages %}{{ m.content }}{% endfor %}{{ '<think>\\n' }}"
+    model = scripted_model.write(str(tmp_path / "model"), {"x": script}, template=template, starts={"x": b"\n"})
+    with Server(model, "--reply-format", "hermes") as server:
+        client = server.client()
+        choice = client.chat.completions.create(model=client.models.list().data[0].id, messages=[{"role": "user", "content": "q"}],
+                                                temperature=0, response_format={"type": "json_object"}).choices[0]
+        assert (choice.message.content, choice.message.reasoning_content, choice.finish_reason) == ('{"ok": true}', "plan {", "stop")
 
 
 def tool(name, parameters):
