@@ -175,8 +175,11 @@ static void bench_matrix(const struct bench_format *f, const struct kernel_table
     printf("%-8s %-12s %7.1f GB/s", cpu_isa_name(table->isa), f->name, bytes / one * 1e-9);
     size_t all_rows = w.rows;
     for (size_t tokens = 8; tokens <= TOKENS_MAX && table->isa != CPU_ISA_REF; tokens *= 8) {
-        w.rows = 130000000 * s->threads / (s->cols * tokens * 2) / 64 * 64; /* a millisecond, so that some passes are left alone */
-        w.rows = w.rows < 64 * s->threads ? 64 * s->threads : w.rows > all_rows ? all_rows : w.rows;
+        size_t least =
+            s->threads > 1 ? 1024 * s->threads : 64; /* threads share some milliseconds; one: a millisecond, which may be left alone */
+        w.rows = 130000000 / (s->cols * tokens * 2) / 64 * 64;
+        w.rows = w.rows < least ? least : w.rows;
+        w.rows = w.rows > all_rows ? all_rows : w.rows;
         args.row_end = args.y_stride = w.rows;
         args.tokens = tokens;
         double rate = 2e-9 * (double)w.rows * (double)s->cols * (double)tokens / matmul_seconds(pool, table, &args);
