@@ -35,7 +35,7 @@ static llama_token most_likely(struct llama_context *context, int vocab) {
 int main(int argc, char **argv) {
     if (argc != 5)
         return fprintf(stderr, "usage: peer_llama MODEL.gguf THREADS PROMPT_TOKENS DECODE_TOKENS\n"), 2;
-    int threads = atoi(argv[2]), prompt = atoi(argv[3]), decode = atoi(argv[4]);
+    int threads = (int)strtol(argv[2], NULL, 10), prompt = (int)strtol(argv[3], NULL, 10), decode = (int)strtol(argv[4], NULL, 10);
     llama_log_set(log_nothing, NULL);
     llama_backend_init();
     struct llama_model *model = llama_model_load_from_file(argv[1], llama_model_default_params());
