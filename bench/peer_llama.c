@@ -1,8 +1,6 @@
 /*
- * peer_llama: llama.cpp's speed on a prompt and in decoding, to put beside `sluice generate --metrics`. Not part of the build: it needs
- * llama.cpp.
+ * peer_llama: llama.cpp's speed on a prompt and in decoding, to put beside `sluice generate --metrics`. Built where llama.cpp is installed.
  *
- *   cc -O2 peer_llama.c -I llama.cpp/include -I llama.cpp/ggml/include -L llama.cpp/build/bin -lllama -lggml -lggml-base -o peer_llama
  *   peer_llama MODEL.gguf THREADS PROMPT_TOKENS DECODE_TOKENS
  */
 #include <stdio.h>
