@@ -71,17 +71,12 @@ static int setup(void **state) {
     struct fixture *f = calloc(1, sizeof *f);
     *state = f;
     memset(&shim, 0, sizeof shim);
-    return f && io_folder_create(&f->folder, "/var/tmp") && io_file_create(&f->folder, "model.bin", FILE_BYTES, f->path, sizeof f->path) &&
-                   file_set_create(&f->files, &f->err) == STATUS_OK && file_set_add(f->files, f->path, &f->file, &f->err) == STATUS_OK
-               ? 0
-               : -1;
+    return f && io_files_open(&f->folder, FILE_BYTES, f->path, sizeof f->path, &f->files, &f->file) ? 0 : -1;
 }
 
 static int teardown(void **state) {
     struct fixture *f = *state;
-    file_set_destroy(f->files);
-    (void)unlink(f->path);
-    io_folder_destroy(&f->folder);
+    io_files_close(&f->folder, f->path, f->files);
     free(f);
     return 0;
 }

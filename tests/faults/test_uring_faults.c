@@ -78,9 +78,7 @@ static int setup(void **state) {
 static int teardown(void **state) {
     struct fixture *f = *state;
     read_queue_destroy(f->queue);
-    file_set_destroy(f->files);
-    (void)unlink(f->path);
-    io_folder_destroy(&f->folder);
+    io_files_close(&f->folder, f->path, f->files);
     free(f);
     return 0;
 }

@@ -1,5 +1,6 @@
 """The server as OpenAI's own client sees it, over the demo model: every parameter, errors by type, cancelling, keep-alive."""
 import json
+import pathlib
 import socket
 import subprocess
 import time
@@ -221,7 +222,7 @@ def test_another_model_is_not_found(client):
 
 
 def test_models(client, model_name):
-    assert model_name == "novels-moe-Q4_K_M" and client.models.retrieve(model_name).id == model_name
+    assert model_name == pathlib.Path(MODEL).stem and client.models.retrieve(model_name).id == model_name
     with pytest.raises(openai.NotFoundError):
         client.models.retrieve("gpt-4")
 

@@ -66,6 +66,20 @@ static inline bool io_file_create(const struct io_folder *folder, const char *na
     return ok;
 }
 
+/* A folder with one generated file in it, opened in a set of its own. False: nothing can be tested here. */
+static inline bool io_files_open(struct io_folder *folder, uint64_t size_bytes, char *path, size_t path_bytes, struct file_set **files,
+                                 uint32_t *file) {
+    struct error err;
+    return io_folder_create(folder, "/var/tmp") && io_file_create(folder, "model.bin", size_bytes, path, path_bytes) &&
+           file_set_create(files, &err) == STATUS_OK && file_set_add(*files, path, file, &err) == STATUS_OK;
+}
+
+static inline void io_files_close(struct io_folder *folder, const char *path, struct file_set *files) {
+    file_set_destroy(files);
+    (void)unlink(path);
+    io_folder_destroy(folder);
+}
+
 /* A request with memory of its own for its window, aligned to a page and no more. */
 static inline struct read_request *io_request_create(const struct file_set *files, uint32_t file, uint64_t offset_bytes,
                                                      uint64_t size_bytes) {

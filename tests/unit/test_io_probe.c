@@ -22,9 +22,7 @@ static void open_file(struct fixture *f, uint64_t size_bytes) {
 }
 
 static void close_file(struct fixture *f) {
-    file_set_destroy(f->files);
-    (void)unlink(f->path);
-    io_folder_destroy(&f->folder);
+    io_files_close(&f->folder, f->path, f->files);
 }
 
 static void expect_disk_result(struct fixture *f, uint64_t memory_bytes, uint32_t size_max_bytes) {

@@ -52,9 +52,7 @@ static int setup_memory(void **state) { return fixture_create(state, "/dev/shm")
 
 static int teardown(void **state) {
     struct fixture *f = *state;
-    file_set_destroy(f->files);
-    (void)unlink(f->path);
-    io_folder_destroy(&f->folder);
+    io_files_close(&f->folder, f->path, f->files);
     free(f);
     return 0;
 }
