@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/file_writer.h"
 #include "base/memory.h"
 
 #define READ_STEP_BYTES (64u << 10) /* for pipes, whose size is not known ahead */
-#define PATH_BYTES_MAX 4096
 
 static enum status too_large(const char *path, size_t limit_bytes, struct error *err) {
     char limit[32];
@@ -78,56 +78,13 @@ enum status file_read(const char *path, size_t limit_bytes, struct text *out, st
     return status;
 }
 
-static enum status write_all(int fd, const char *path, const char *data, size_t size_bytes, struct error *err) {
-    size_t done = 0;
-    while (done < size_bytes) {
-        ssize_t wrote = write(fd, data + done, size_bytes - done);
-        if (wrote < 0 && errno == EINTR)
-            continue;
-        if (wrote <= 0)
-            return error_set(err, STATUS_IO, "%s: write failed at byte %zu of %zu: %s", path, done, size_bytes,
-                             wrote < 0 ? strerror(errno) : "the system took no bytes");
-        done += (size_t)wrote;
-    }
-    if (fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP) /* some file systems cannot */
-        return error_set(err, STATUS_IO, "%s: sync failed: %s", path, strerror(errno));
-    return STATUS_OK;
-}
-
-/* Makes the new name itself survive a power cut. A refusal is not an error: the data is whole either way. */
-static void sync_directory_of(const char *path) {
-    char directory[PATH_BYTES_MAX];
-    const char *slash = strrchr(path, '/');
-    size_t length = slash ? (size_t)(slash - path) : 0;
-    if (length >= sizeof(directory))
-        return;
-    memcpy(directory, path, length);
-    directory[length] = 0;
-    int fd = open(slash ? (length ? directory : "/") : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    (void)fsync(fd);
-    close(fd);
-}
-
 enum status file_write(const char *path, const void *data, size_t size_bytes, struct error *err) {
-    CHECK(path != NULL && (data != NULL || size_bytes == 0));
-    char partial[PATH_BYTES_MAX];
-    int length = snprintf(partial, sizeof(partial), "%s.partial", path);
-    if (length < 0 || (size_t)length >= sizeof(partial))
-        return error_set(err, STATUS_INVALID, "a path of %zu bytes is too long to write to", strlen(path));
-    int fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return error_set(err, STATUS_IO, "%s: cannot write: %s", partial, strerror(errno));
-    enum status status = write_all(fd, partial, data, size_bytes, err);
-    if (close(fd) != 0 && status == STATUS_OK)
-        status = error_set(err, STATUS_IO, "%s: close failed: %s", partial, strerror(errno));
-    if (status == STATUS_OK && rename(partial, path) != 0)
-        status = error_set(err, STATUS_IO, "%s: cannot rename to %s: %s", partial, path, strerror(errno));
+    struct file_writer *writer;
+    TRY(file_writer_create(path, &writer, err));
+    enum status status = file_writer_append(writer, data, size_bytes, err);
     if (status == STATUS_OK)
-        sync_directory_of(path);
-    else
-        (void)unlink(partial);
+        return file_writer_finish(writer, err);
+    file_writer_abandon(writer);
     return status;
 }
 

@@ -3,45 +3,36 @@
  */
 #include "format/safetensors_write.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <jansson.h>
 
 #include "base/check.h"
+#include "base/file_writer.h"
 #include "base/memory.h"
 
-#define PATH_BYTES_MAX 4096
 #define DATA_ALIGNMENT 8 /* of the first data byte, by spaces behind the header */
 
 struct safetensors_writer {
-    char path[PATH_BYTES_MAX], partial[PATH_BYTES_MAX];
-    int fd;
+    struct file_writer *file;
     json_t *header;
     bool header_written;
     uint64_t declared_bytes, written_bytes; /* of data */
+    char path[];                            /* for messages */
 };
 
 enum status safetensors_writer_create(const char *path, struct safetensors_writer **out, struct error *err) {
     CHECK(path);
     *out = NULL;
-    struct safetensors_writer *w = memory_alloc(sizeof *w);
+    size_t path_bytes = strlen(path) + 1;
+    struct safetensors_writer *w = memory_alloc(sizeof *w + path_bytes);
     if (!w)
         return error_set(err, STATUS_NO_MEMORY, "%s: no memory to write it", path);
-    w->fd = -1;
-    enum status status = STATUS_OK;
-    int path_bytes = snprintf(w->path, sizeof w->path, "%s", path),
-        partial_bytes = snprintf(w->partial, sizeof w->partial, "%s.partial", path);
-    if (path_bytes < 1 || partial_bytes >= PATH_BYTES_MAX)
-        status = error_set(err, STATUS_INVALID, "a path of %zu bytes cannot be written to", strlen(path));
-    else if (!(w->header = json_object()))
-        status = error_set(err, STATUS_NO_MEMORY, "%s: no memory to write it", path);
-    else if ((w->fd = open(w->partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) < 0)
-        status = error_set(err, STATUS_IO, "%s: cannot write: %s", w->partial, strerror(errno));
+    memcpy(w->path, path, path_bytes);
+    w->header = json_object();
+    enum status status =
+        w->header ? file_writer_create(path, &w->file, err) : error_set(err, STATUS_NO_MEMORY, "%s: no memory to write it", path);
     if (status != STATUS_OK) {
         json_decref(w->header);
         memory_free(w);
@@ -74,31 +65,17 @@ enum status safetensors_writer_declare(struct safetensors_writer *w, const char 
     return STATUS_OK;
 }
 
-static enum status write_bytes(struct safetensors_writer *w, const void *data, uint64_t size_bytes, struct error *err) {
-    uint64_t done = 0;
-    CHECK(w->fd >= 0);
-    while (done < size_bytes) {
-        ssize_t count = write(w->fd, (const char *)data + done, (size_t)(size_bytes - done));
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count <= 0)
-            return error_set(err, STATUS_IO, "%s: write failed: %s", w->partial, count < 0 ? strerror(errno) : "the system took no bytes");
-        done += (uint64_t)count;
-    }
-    return STATUS_OK;
-}
-
 static enum status write_header(struct safetensors_writer *w, struct error *err) {
     static const char spaces[DATA_ALIGNMENT + 1] = "        ";
     char *text = json_dumps(w->header, JSON_COMPACT | JSON_PRESERVE_ORDER);
     if (!text)
         return error_set(err, STATUS_NO_MEMORY, "%s: no memory to write its header", w->path);
     uint64_t text_bytes = strlen(text), header_bytes = size_round_up(text_bytes, DATA_ALIGNMENT);
-    enum status status = write_bytes(w, &header_bytes, sizeof header_bytes, err);
+    enum status status = file_writer_append(w->file, &header_bytes, sizeof header_bytes, err);
     if (status == STATUS_OK)
-        status = write_bytes(w, text, text_bytes, err);
+        status = file_writer_append(w->file, text, text_bytes, err);
     if (status == STATUS_OK)
-        status = write_bytes(w, spaces, header_bytes - text_bytes, err);
+        status = file_writer_append(w->file, spaces, header_bytes - text_bytes, err);
     memory_free(text);
     w->header_written = status == STATUS_OK;
     return status;
@@ -109,7 +86,7 @@ enum status safetensors_writer_append(struct safetensors_writer *w, const void *
     CHECK(size_bytes <= w->declared_bytes - w->written_bytes);
     if (!w->header_written)
         TRY(write_header(w, err));
-    TRY(write_bytes(w, data, size_bytes, err));
+    TRY(file_writer_append(w->file, data, size_bytes, err));
     w->written_bytes += size_bytes;
     return STATUS_OK;
 }
@@ -120,30 +97,21 @@ static enum status finish(struct safetensors_writer *w, struct error *err) {
                          w->declared_bytes, w->written_bytes);
     if (!w->header_written)
         TRY(write_header(w, err));
-    if (fsync(w->fd) != 0 && errno != EINVAL && errno != ENOTSUP)
-        return error_set(err, STATUS_IO, "%s: sync failed: %s", w->partial, strerror(errno));
-    if (rename(w->partial, w->path) != 0)
-        return error_set(err, STATUS_IO, "%s: cannot rename to %s: %s", w->partial, w->path, strerror(errno));
-    return STATUS_OK;
-}
-
-static void free_writer(struct safetensors_writer *w) {
-    close(w->fd);
-    json_decref(w->header);
-    memory_free(w);
+    struct file_writer *file = w->file;
+    w->file = NULL;
+    return file_writer_finish(file, err);
 }
 
 enum status safetensors_writer_finish(struct safetensors_writer *w, struct error *err) {
     enum status status = finish(w, err);
-    if (status != STATUS_OK)
-        (void)unlink(w->partial);
-    free_writer(w);
+    safetensors_writer_abandon(w); /* whatever is left */
     return status;
 }
 
 void safetensors_writer_abandon(struct safetensors_writer *w) {
     if (!w)
         return;
-    (void)unlink(w->partial);
-    free_writer(w);
+    file_writer_abandon(w->file);
+    json_decref(w->header);
+    memory_free(w);
 }
