@@ -35,6 +35,9 @@ static const struct option_spec stop = {
 static const struct option_spec print_plan = {
     .name = "print-plan", .kind = OPTION_FLAG, .help = "print memory plan and steps of a pass on standard error"};
 
+static const struct option_spec trace = {
+    .name = "trace", .kind = OPTION_TEXT, .value = "FILE", .help = "write which experts were wanted, for sluice trace"};
+
 static const struct option_spec *const table[] = {&prompt,
                                                   &prompt_file,
                                                   &option_ids,
@@ -62,6 +65,7 @@ static const struct option_spec *const table[] = {&prompt,
                                                   &option_choice,
                                                   &print_plan,
                                                   &option_metrics,
+                                                  &trace,
                                                   &option_quiet,
                                                   &option_verbose,
                                                   &option_print_config,
@@ -105,8 +109,7 @@ static void on_prompt(void *context, uint32_t done, uint32_t total) {
         log_progress("reading the prompt", done, total, "tokens", out->prompt_started);
 }
 
-static sluice_status read_prompt(const struct options *options, sluice_model *model, uint32_t **ids, size_t *count,
-                                 sluice_error *error) {
+static sluice_status read_prompt(const struct options *options, sluice_model *model, uint32_t **ids, size_t *count, sluice_error *error) {
     if (options_text(options, "ids"))
         return sluice_tool_read_ids(options_text(options, "ids"), ids, count, error);
     unsigned flags = options_flag(options, "plain") ? SLUICE_PLAIN : 0;
@@ -176,6 +179,9 @@ static int generate(const struct options *options, sluice_model *model, uint32_t
                                     .context_pointer = &out};
     if (app_stopped())
         return EXIT_STOPPED; /* after loading: the call would forget it */
+    const char *trace_path = options_text(options, "trace");
+    if (trace_path && sluice_tool_trace_begin(model, trace_path, &error) != SLUICE_OK)
+        return app_fail(&error);
     sluice_status status = sluice_generate(model, &request, &result, &error);
     if (out.first)
         log_progress_end();
@@ -183,8 +189,10 @@ static int generate(const struct options *options, sluice_model *model, uint32_t
         (void)printf("\n");
     (void)fflush(stdout);
     if (status != SLUICE_OK)
-        return app_fail(&error);
+        return app_fail(&error); /* a trace of it is given up with the model */
     app_print_result(&result, count);
+    if (trace_path && sluice_tool_trace_end(model, &error) != SLUICE_OK)
+        return app_fail(&error);
     return app_write_metrics(options, model);
 }
 

@@ -45,6 +45,17 @@ SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_inspect(const char *path, bo
  */
 SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_doctor(const char *path, const sluice_load_options *options, bool json, FILE *out,
                                                            sluice_error *error);
+/*
+ * Records which experts a loaded model wants from now on, in a new file, and ends that. Only the end makes the file; closing the model
+ * gives it up. A disk that fills up does not stop the model: the end says it. SLUICE_INVALID: the model has no experts.
+ */
+SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_trace_begin(sluice_model *model, const char *path, sluice_error *error);
+SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_trace_end(sluice_model *model, sluice_error *error);
+/*
+ * Replays such a file through caches of a row of sizes under LRU, LFU, decayed LFU and Belady's rule, and prints hit rates and bytes read
+ * per token; svg_path: draws the hit rates too, or NULL. SLUICE_CORRUPT: it is no whole trace.
+ */
+SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_trace(const char *path, const char *svg_path, FILE *out, sluice_error *error);
 /* docs/FAMILIES.md and docs/FORMATS.md, as the program's own tables say it. */
 SLUICE_API void sluice_tool_family_table(FILE *out);
 SLUICE_API void sluice_tool_format_table(FILE *out);

@@ -118,6 +118,7 @@ sluice_status sluice_open(const char *path, sluice_model **out, sluice_error *er
 }
 
 static void unload(struct sluice_model *m) {
+    engine_trace_abandon(m);
     session_destroy(m->session);
     executor_destroy(m->draft_executor);
     kv_cache_destroy(m->draft_kv);

@@ -60,6 +60,7 @@ struct sluice_model {
     struct sampler *sampler;
     uint64_t load_ns;
     struct request_numbers numbers;
+    struct engine_trace *trace; /* NULL: nobody wants one */
     atomic_bool cancel;
 };
 
@@ -90,3 +91,5 @@ bool engine_is_finite(const float *values, size_t count);
 enum status engine_explain(struct sluice_model *m, enum status status, struct error *err);
 /* A plan as metrics and doctor give it; the caller owns it. NULL: no memory. */
 json_t *engine_plan_json(const sluice_plan *plan);
+/* Gives a trace up that was begun (sluice_tool_trace_begin) and not ended; its file does not come to be. */
+void engine_trace_abandon(struct sluice_model *m);

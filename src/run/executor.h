@@ -86,6 +86,12 @@ struct executor_stats {
     uint64_t step_ns[OP_KIND_COUNT];
 };
 void executor_stats_read(const struct executor *executor, struct executor_stats *out);
-/* Called after every router choice with the rows' experts, for traces. NULL turns it off. */
-typedef void executor_trace(void *context, int32_t layer, const uint32_t *ids, uint32_t rows, uint32_t top_k);
+/* Called for every mixture before its experts are asked for, in the order of the plan, for traces. NULL turns it off. */
+struct executor_wanted {
+    int32_t layer;
+    uint32_t position, rows; /* of the first row; of the pass */
+    const uint32_t *experts; /* the union of the rows' choices, increasing */
+    uint32_t count;
+};
+typedef void executor_trace(void *context, const struct executor_wanted *wanted);
 void executor_set_trace(struct executor *executor, executor_trace *trace, void *context);

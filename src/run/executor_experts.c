@@ -191,9 +191,9 @@ enum status executor_run_experts(struct executor *x, const struct plan_step *ste
     struct experts_pass pass = {.step = step, .call = call, .used = sort_rows(x, &step->op, call)};
     bool few = call->rows <= PARK_ROWS;
     if (x->trace)
-        for (size_t r = 0; r < call->rows; r++)
-            x->trace(x->trace_context, step->layer, (const uint32_t *)(const void *)(call->in[1] + r * call->in_width[1]), 1,
-                     step->op.experts.top_k);
+        x->trace(x->trace_context,
+                 &(struct executor_wanted){
+                     .layer = step->layer, .position = x->rows[0].position, .rows = x->row_count, .experts = s->ids, .count = pass.used});
     pass.cached = x->options.lives[record_of(x, step, s->ids[0])] != WEIGHT_RESIDENT;
     call->park = NULL;
     if (few && pass.cached) {

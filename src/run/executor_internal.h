@@ -35,7 +35,7 @@ struct executor {
     uint32_t row_count, selected_count;
     struct experts_scratch experts;
     uint32_t pair_limit;
-    double **frequencies; /* per rope of the plan: [half] for this context; one block of memory behind the pointers */
+    double **frequencies;              /* per rope of the plan: [half] for this context; one block of memory behind the pointers */
     uint8_t *table_rows;               /* [max_rows][row bytes] rows of an embedding table that is not in memory */
     struct weight_piece *table_pieces; /* [max_rows * slices] */
     uint8_t **table_targets;
