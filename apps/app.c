@@ -160,6 +160,13 @@ void app_print_result(const sluice_result *r, size_t prompt_count) {
              r->decode_seconds > 0 && r->generated > 1 ? (r->generated - 1) / r->decode_seconds : 0, reasons[r->stop]);
 }
 
+void app_print_bound(const sluice_model *model) {
+    sluice_bound b;
+    if (sluice_tool_bound(model, &b))
+        log_line(LOG_NOTICE, "the last %u tokens: %.1f/s, %.0f %% of the %.1f/s that their compute and a disk of %.2f GB/s allow", b.tokens,
+                 b.tokens_per_s, 100 * b.tokens_per_s / b.bound_tokens_per_s, b.bound_tokens_per_s, b.disk_bytes_per_s / 1e9);
+}
+
 /* ---- files ---- */
 
 int app_write_metrics(const struct options *options, sluice_model *model) {

@@ -52,6 +52,8 @@ void app_forget_stop(void); /* before the next thing that Ctrl-C may stop */
 void app_print_plan(const sluice_plan *plan, FILE *out);
 /* One line of what an answer cost, on standard error. */
 void app_print_result(const sluice_result *result, size_t prompt_count);
+/* One line of how near that came to what disk and compute allow, when something streams and the disk is known. */
+void app_print_bound(const sluice_model *model);
 /* Writes sluice_metrics to a file when --metrics was given. */
 int app_write_metrics(const struct options *options, sluice_model *model);
 /* Whole standard input or file; freed with memory_free. */

@@ -191,6 +191,7 @@ static int generate(const struct options *options, sluice_model *model, uint32_t
     if (status != SLUICE_OK)
         return app_fail(&error); /* a trace of it is given up with the model */
     app_print_result(&result, count);
+    app_print_bound(model);
     if (trace_path && sluice_tool_trace_end(model, &error) != SLUICE_OK)
         return app_fail(&error);
     return app_write_metrics(options, model);

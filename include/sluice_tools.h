@@ -56,6 +56,16 @@ SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_trace_end(sluice_model *mode
  * per token; svg_path: draws the hit rates too, or NULL. SLUICE_CORRUPT: it is no whole trace.
  */
 SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_trace(const char *path, const char *svg_path, FILE *out, sluice_error *error);
+/*
+ * How fast the last tokens of a streaming model's answer came, and how fast they could have come: each mixture's missing experts are known
+ * when its router has run, and are hidden behind its own compute at best. False: nothing streams, nothing was decoded, or the disk was
+ * never measured (sluice_tool_doctor and sluice_metrics do that).
+ */
+typedef struct {
+    uint32_t tokens;
+    double tokens_per_s, bound_tokens_per_s, disk_bytes_per_s;
+} sluice_bound;
+SLUICE_API bool sluice_tool_bound(const sluice_model *model, sluice_bound *bound);
 /* docs/FAMILIES.md and docs/FORMATS.md, as the program's own tables say it. */
 SLUICE_API void sluice_tool_family_table(FILE *out);
 SLUICE_API void sluice_tool_format_table(FILE *out);

@@ -58,18 +58,11 @@ static void examine_machine(json_t *root) {
 
 /* ---- reading ---- */
 
-static uint32_t largest_file(const struct file_set *files) {
-    uint32_t file = 0;
-    for (uint32_t f = 1; f < file_set_count(files); f++)
-        file = file_set_size_bytes(files, f) > file_set_size_bytes(files, file) ? f : file;
-    return file;
-}
-
 static void examine_reading(json_t *root, sluice_model *m, unsigned threads, struct machine_speed *speed) {
     struct error err;
     struct read_queue *queue;
     json_t *reading = json_object(), *points = json_array();
-    uint32_t file = largest_file(m->files);
+    uint32_t file = machine_speed_file(m->files);
     enum status status = read_queue_create(READ_QUEUE_URING, m->files, 4, &queue, &err);
     put(reading, "io_uring", json_string_nocheck(status == STATUS_OK ? "yes" : err.text));
     if (status == STATUS_OK)

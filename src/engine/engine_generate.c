@@ -59,6 +59,7 @@ static enum status numbers_begin(struct sluice_model *m, uint32_t max_tokens, st
     }
     n->token_count = n->generated = n->reused = 0;
     store_stats_read(m->store, &n->before);
+    pass_costs_clear(executor_costs(m->executor));
     n->after_prompt = n->after = n->before;
     return STATUS_OK;
 }

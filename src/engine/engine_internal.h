@@ -91,5 +91,11 @@ bool engine_is_finite(const float *values, size_t count);
 enum status engine_explain(struct sluice_model *m, enum status status, struct error *err);
 /* A plan as metrics and doctor give it; the caller owns it. NULL: no memory. */
 json_t *engine_plan_json(const sluice_plan *plan);
+/* What the last tokens took, and the least that their compute and misses could take on a disk of this rate. tokens 0: not known. */
+struct engine_bound {
+    uint32_t tokens;
+    double took_s, least_s;
+};
+void engine_bound_read(const struct sluice_model *m, double disk_bytes_per_s, struct engine_bound *out);
 /* Gives a trace up that was begun (sluice_tool_trace_begin) and not ended; its file does not come to be. */
 void engine_trace_abandon(struct sluice_model *m);

@@ -127,15 +127,26 @@ static enum status measure(struct file_set *files, uint32_t file, unsigned threa
     return io_probe_disk(files, file, limit, probe, err);
 }
 
-enum status machine_speed_read(struct file_set *files, uint32_t file, unsigned threads, struct machine_speed *out, struct error *err) {
+bool machine_speed_kept(const struct file_set *files, uint32_t file, unsigned threads, struct machine_speed *out) {
     char identity[IDENTITY_BYTES], path[4096];
     *out = (struct machine_speed){0};
-    bool known = identify(files, file, threads, identity, path, sizeof path);
-    out->kept = known && read_kept(path, identity, &out->probe);
-    if (out->kept)
+    out->kept = identify(files, file, threads, identity, path, sizeof path) && read_kept(path, identity, &out->probe);
+    return out->kept;
+}
+
+uint32_t machine_speed_file(const struct file_set *files) {
+    uint32_t file = 0;
+    for (uint32_t f = 1; f < file_set_count(files); f++)
+        file = file_set_size_bytes(files, f) > file_set_size_bytes(files, file) ? f : file;
+    return file;
+}
+
+enum status machine_speed_read(struct file_set *files, uint32_t file, unsigned threads, struct machine_speed *out, struct error *err) {
+    char identity[IDENTITY_BYTES], path[4096];
+    if (machine_speed_kept(files, file, threads, out))
         return STATUS_OK;
     TRY(measure(files, file, threads, &out->probe, err));
-    if (known)
+    if (identify(files, file, threads, identity, path, sizeof path))
         keep(path, identity, &out->probe);
     return STATUS_OK;
 }

@@ -21,3 +21,7 @@ struct machine_speed {
  * io_probe.h. */
 MUST_CHECK enum status machine_speed_read(struct file_set *files, uint32_t file, unsigned threads, struct machine_speed *out,
                                           struct error *err);
+/* The same when it was measured earlier; measures nothing. False: it was not. */
+bool machine_speed_kept(const struct file_set *files, uint32_t file, unsigned threads, struct machine_speed *out);
+/* The largest file of a set: whose disk is the one that matters. */
+uint32_t machine_speed_file(const struct file_set *files);

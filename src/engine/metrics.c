@@ -2,7 +2,8 @@
  * metrics: include/sluice.h, part three: what a run did, beside what the machine could.
  *
  * Bounds   decode tokens/s that disk and memory set: active bytes over the measured memory bandwidth, bytes read per token over the
- *          measured disk rate; the run cannot be faster than the slower of the two.
+ *          measured disk rate; the run cannot be faster than the slower of the two. And of the last tokens what run/pass_costs.h makes
+ *          of their own compute and misses, beside what they took. The machine is measured once (engine/machine_speed.h).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +11,9 @@
 #include "base/check.h"
 #include "base/json.h"
 #include "base/memory.h"
-#include "base/thread_pool.h"
 #include "engine/engine_internal.h"
-#include "io/io_probe.h"
-
-#define PROBE_MEMORY_BYTES (64ull << 20)
+#include "engine/machine_speed.h"
+#include "sluice_tools.h"
 
 json_t *engine_plan_json(const sluice_plan *p) {
     json_t *budget = p->budget_bytes == UINT64_MAX ? json_null() : json_integer((json_int_t)p->budget_bytes);
@@ -100,27 +99,50 @@ static json_t *times_json(const struct sluice_model *m) {
                      steps);
 }
 
-static enum status measure(const struct sluice_model *m, struct io_probe_result *probe, struct error *err) {
-    struct thread_pool *pool;
-    TRY(thread_pool_create(m->memory.plan.threads, &pool, err));
-    enum status status = io_probe_memory(pool, PROBE_MEMORY_BYTES, probe, err);
-    thread_pool_destroy(pool);
-    TRY(status);
-    uint32_t file = 0;
-    for (uint32_t f = 1; f < file_set_count(m->files); f++)
-        file = file_set_size_bytes(m->files, f) > file_set_size_bytes(m->files, file) ? f : file;
-    return io_probe_disk(m->files, file, PROBE_MEMORY_BYTES, probe, err);
-}
-
 static json_t *bounds_json(const struct sluice_model *m, const struct io_probe_result *probe) {
     const struct request_numbers *n = &m->numbers;
     uint32_t tokens = n->token_count > 1 ? n->token_count - 1 : 0;
     double active = (double)m->active_parameters / (double)m->parameters * (double)m->weight_bytes;
     double per_token = tokens ? (double)(n->after.read_bytes - n->after_prompt.read_bytes) / tokens : 0;
+    struct engine_bound bound;
+    engine_bound_read(m, probe->disk_bytes_per_s, &bound);
     double memory_bound = probe->memory_bytes_per_s / active, disk_bound = per_token > 0 ? probe->disk_bytes_per_s / per_token : 0;
-    return json_pack("{s:f,s:f,s:i,s:i,s:f,s:f,s:f}", "disk_bytes_per_s", probe->disk_bytes_per_s, "memory_bytes_per_s",
+    return json_pack("{s:f,s:f,s:i,s:i,s:f,s:f,s:f,s:i,s:f,s:f,s:f}", "disk_bytes_per_s", probe->disk_bytes_per_s, "memory_bytes_per_s",
                      probe->memory_bytes_per_s, "disk_best_depth", (int)probe->best_depth, "disk_best_size_bytes", (int)probe->best_size,
-                     "active_bytes_per_token", active, "memory_bound_tokens_per_s", memory_bound, "disk_bound_tokens_per_s", disk_bound);
+                     "active_bytes_per_token", active, "memory_bound_tokens_per_s", memory_bound, "disk_bound_tokens_per_s", disk_bound,
+                     "dependency_tokens", (int)bound.tokens, "dependency_bound_tokens_per_s",
+                     bound.least_s > 0 ? bound.tokens / bound.least_s : 0, "dependency_tokens_per_s",
+                     bound.took_s > 0 ? bound.tokens / bound.took_s : 0, "dependency_share",
+                     bound.took_s > 0 ? bound.least_s / bound.took_s : 0);
+}
+
+/* The tokens that both were counted for: the last ones of decode. */
+void engine_bound_read(const struct sluice_model *m, double disk_bytes_per_s, struct engine_bound *out) {
+    const struct request_numbers *n = &m->numbers;
+    const struct pass_costs *costs = executor_costs(m->executor);
+    *out = (struct engine_bound){.tokens = pass_costs_count(costs)};
+    uint32_t timed = n->token_count < n->token_capacity ? n->token_count : n->token_capacity;
+    if (out->tokens == 0 || out->tokens >= timed || timed < n->token_count) {
+        out->tokens = 0; /* nothing was decoded, or a token and its pass would not match */
+        return;
+    }
+    out->least_s = pass_costs_least_seconds(costs, disk_bytes_per_s);
+    for (uint32_t t = timed - out->tokens; t < timed; t++)
+        out->took_s += (double)n->token_ns[t] / 1e9;
+}
+
+bool sluice_tool_bound(const sluice_model *m, sluice_bound *out) {
+    struct machine_speed speed;
+    struct engine_bound bound;
+    *out = (sluice_bound){0};
+    if (!m->loaded || m->memory.plan.everything_resident ||
+        !machine_speed_kept(m->files, machine_speed_file(m->files), m->memory.plan.threads, &speed))
+        return false;
+    engine_bound_read(m, speed.probe.disk_bytes_per_s, &bound);
+    if (bound.tokens == 0 || bound.took_s <= 0 || bound.least_s <= 0)
+        return false;
+    *out = (sluice_bound){bound.tokens, bound.tokens / bound.took_s, bound.tokens / bound.least_s, speed.probe.disk_bytes_per_s};
+    return true;
 }
 
 sluice_status sluice_metrics(sluice_model *m, bool measure_bounds, char **json, sluice_error *error) {
@@ -129,15 +151,16 @@ sluice_status sluice_metrics(sluice_model *m, bool measure_bounds, char **json, 
     if (!m->loaded)
         return engine_report(error_set(&err, STATUS_INVALID, "the model is not loaded yet: there is nothing to report"), &err, error);
     json_t *memory = memory_json(); /* before the probe takes memory of its own */
-    struct io_probe_result probe = {0};
-    enum status status = measure_bounds ? measure(m, &probe, &err) : STATUS_OK;
+    struct machine_speed speed = {0};
+    enum status status =
+        measure_bounds ? machine_speed_read(m->files, machine_speed_file(m->files), m->memory.plan.threads, &speed, &err) : STATUS_OK;
     json_t *root =
         json_pack("{s:s,s:s,s:s,s:i,s:i,s:i,s:o,s:o,s:o,s:o}", "version", sluice_version(), "model", catalogue_path(m->model->catalogue),
                   "family", m->model->arch->name, "prompt_tokens", (int)m->numbers.prompt_tokens, "reused_tokens", (int)m->numbers.reused,
                   "generated_tokens", (int)m->numbers.generated, "plan", engine_plan_json(&m->memory.plan), "memory", memory, "times",
                   times_json(m), "reads", reads_json(&m->numbers));
     if (root && measure_bounds && status == STATUS_OK)
-        (void)json_object_set_new(root, "bounds", bounds_json(m, &probe));
+        (void)json_object_set_new(root, "bounds", bounds_json(m, &speed.probe));
     char *text = root ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(root);
     if (status == STATUS_OK && !text)

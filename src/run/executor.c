@@ -105,6 +105,10 @@ static enum status allocate(struct executor *x, struct error *err) {
     uint8_t *rest = (uint8_t *)(x->selected_arena + plan->selected_row_floats * logit_rows);
     experts_scratch_cut(&x->experts, plan, rows, rest);
     x->table_rows = rest + experts_scratch_bytes(plan, rows);
+    uint32_t mixtures = 0;
+    for (uint32_t s = 0; s < plan->step_count; s++)
+        mixtures += plan->steps[s].op.kind == OP_EXPERTS;
+    TRY(pass_costs_create(mixtures, &x->costs, err));
     x->pair_limit = rows > plan->top_k ? rows : plan->top_k;
     return executor_bind_weights(x, err);
 }
@@ -138,6 +142,7 @@ void executor_destroy(struct executor *x) {
     memory_free(x->table_pieces);
     memory_free(x->table_targets);
     memory_free(x->frequencies);
+    pass_costs_destroy(x->costs);
     memory_free(x);
 }
 
@@ -212,6 +217,32 @@ static bool after_selection(const struct plan *plan, const struct plan_step *ste
     return false;
 }
 
+/* ---- costs ---- */
+
+static uint64_t demanded_bytes(const struct executor *x) {
+    struct store_stats stats;
+    store_stats_read(x->options.store, &stats);
+    return stats.demanded_bytes;
+}
+
+static enum status run_mixture(struct executor *x, const struct plan_step *step, struct op_call *call, struct error *err) {
+    if (!x->costs_kept)
+        return executor_run_experts(x, step, call, err);
+    uint64_t bytes = demanded_bytes(x), compute_ns = x->stats.compute_ns;
+    TRY(executor_run_experts(x, step, call, err));
+    bytes = demanded_bytes(x) - bytes;
+    pass_costs_mixture(x->costs, compute_ns - x->cost_compute_ns, x->stats.compute_ns - compute_ns, bytes);
+    x->cost_compute_ns = x->stats.compute_ns;
+    x->cost_bytes += bytes;
+    return STATUS_OK;
+}
+
+struct pass_costs *executor_costs(const struct executor *x) {
+    return x->costs;
+}
+
+/* ---- steps ---- */
+
 static enum status run_step(struct executor *x, const struct plan_step *step, struct error *err) {
     struct op_call call = {.rows = x->row_count, .row = x->rows};
     if (after_selection(x->options.plan, step)) {
@@ -229,7 +260,7 @@ static enum status run_step(struct executor *x, const struct plan_step *step, st
     case OP_HEAD_MATMUL:
         return executor_run_matmul(x, step, &call, err);
     case OP_EXPERTS:
-        return executor_run_experts(x, step, &call, err);
+        return run_mixture(x, step, &call, err);
     default:
         return executor_compute(x, &step->op, &call, err);
     }
@@ -314,7 +345,14 @@ enum status executor_run_given(struct executor *x, const struct row *rows, uint3
     uint64_t start = clock_now_ns();
     TRY(take_rows(x, rows, count, err));
     recurrent_state_begin(x->options.recurrent, x->rows, count);
+    uint64_t bytes = demanded_bytes(x);
+    x->cost_compute_ns = x->stats.compute_ns;
+    x->cost_bytes = 0;
+    x->costs_kept = !given && count == 1 && x->selected_count == 1; /* passes that are alike, and whose time is the user's */
+    pass_costs_begin(x->costs);
     enum status status = run_steps(x, take_given(x, given), NULL, err);
+    if (status == STATUS_OK && x->costs_kept)
+        pass_costs_end(x->costs, x->stats.compute_ns - x->cost_compute_ns, demanded_bytes(x) - bytes - x->cost_bytes);
     if (status == STATUS_OK)
         recurrent_state_commit(x->options.recurrent, x->rows, count);
     else
@@ -343,6 +381,7 @@ enum status executor_find_not_finite(struct executor *x, uint32_t *step, struct 
     if (x->row_count == 0)
         return STATUS_OK;
     TRY(executor_rewind(x, x->rows[0].sequence, x->rows[0].position, err));
+    x->costs_kept = false;
     recurrent_state_begin(x->options.recurrent, x->rows, x->row_count);
     enum status status = run_steps(x, 0, step, err);
     store_reset(x->options.store);

@@ -17,6 +17,7 @@
 
 #include "backend/backend.h"
 #include "run/kv_cache.h"
+#include "run/pass_costs.h"
 #include "run/records.h"
 #include "run/recurrent_state.h"
 #include "store/weight_store.h"
@@ -86,6 +87,8 @@ struct executor_stats {
     uint64_t step_ns[OP_KIND_COUNT];
 };
 void executor_stats_read(const struct executor *executor, struct executor_stats *out);
+/* Of the last passes of one row that gave logits: decode, and the last token of some prompts. */
+struct pass_costs *executor_costs(const struct executor *executor);
 /* Called for every mixture before its experts are asked for, in the order of the plan, for traces. NULL turns it off. */
 struct executor_wanted {
     int32_t layer;

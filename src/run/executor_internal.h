@@ -40,6 +40,10 @@ struct executor {
     struct weight_piece *table_pieces; /* [max_rows * slices] */
     uint8_t **table_targets;
     struct executor_stats stats;
+    struct pass_costs *costs;
+    bool costs_kept;          /* of the pass at hand */
+    uint64_t cost_compute_ns; /* compute so far, at the end of the pass's last mixture */
+    uint64_t cost_bytes;      /* missed by its mixtures so far */
     executor_trace *trace;
     void *trace_context;
 };

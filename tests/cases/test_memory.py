@@ -33,6 +33,25 @@ class Memory(Case):
         return run
 
 
+class Bound(Memory):
+    def test_dependency_bound(self):
+        for ram in (TIGHT, "12M", "all"):
+            run = self.demo_run("--ram", ram, "--verbose", tokens=100, quiet=False)
+            bounds = run.metrics["bounds"]
+            self.assertEqual(bounds["dependency_tokens"], 99)
+            share = bounds["dependency_tokens_per_s"] / bounds["dependency_bound_tokens_per_s"]
+            self.assertAlmostEqual(bounds["dependency_share"], share, delta=1e-6)
+            self.assertGreater(share, 0.001)
+            self.assertLessEqual(share, 1)  # nothing is read ahead of a router
+        run = self.demo_run("--ram", TIGHT, tokens=100, quiet=False)
+        self.assertRegex(run.err, r"the last 99 tokens: [0-9.]+/s, [0-9]+ % of the [0-9.]+/s that their compute and a disk")
+        self.assertNotRegex(self.demo_run("--ram", "all", quiet=False).err, "the last")
+
+    def test_disk_is_measured_once(self):
+        first = self.demo_run("--ram", TIGHT).metrics["bounds"]
+        self.assertEqual(self.demo_run("--ram", TIGHT).metrics["bounds"]["disk_bytes_per_s"], first["disk_bytes_per_s"])
+
+
 class Trace(Memory):
     def test_replay_agrees_with_the_run(self):
         for ram in ("16M", "20M", TIGHT):
