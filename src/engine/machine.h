@@ -12,8 +12,10 @@ struct machine_memory {
     uint64_t group_limit_bytes; /* the tightest limit of our control groups; UINT64_MAX: none */
     char group_file[256];       /* which file says so, or empty */
     uint64_t swap_total_bytes, swap_free_bytes;
-    int known; /* 0: /proc tells nothing; a floor was assumed */
+    int known; /* 0: /proc does not tell what is available; a floor was assumed */
 };
 
-/* Reads /proc and the control groups; never fails (see known). */
+/* Reads /proc and the control groups; never fails (see known). Pages of files that a group holds count as free: they go first. */
 struct machine_memory machine_memory_read(void);
+/* The same with root before every path: for tests, and for systems that are mounted somewhere. */
+struct machine_memory machine_memory_read_below(const char *root);
