@@ -351,6 +351,8 @@ enum status executor_run_given(struct executor *x, const struct row *rows, uint3
     x->costs_kept = !given && count == 1 && x->selected_count == 1; /* passes that are alike, and whose time is the user's */
     pass_costs_begin(x->costs);
     enum status status = run_steps(x, take_given(x, given), NULL, err);
+    if (status == STATUS_OK)
+        status = store_intact(x->options.store, err);
     if (status == STATUS_OK && x->costs_kept)
         pass_costs_end(x->costs, x->stats.compute_ns - x->cost_compute_ns, demanded_bytes(x) - bytes - x->cost_bytes);
     if (status == STATUS_OK)

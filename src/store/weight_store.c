@@ -258,7 +258,10 @@ void store_stream_rewind(struct weight_store *store) {
     store_pump(store);
 }
 
-enum status store_intact(struct weight_store *store, struct error *err) { return mapping_check(&store->mapping, err); }
+enum status store_intact(struct weight_store *store, struct error *err) {
+    TRY(mapping_check(&store->mapping, err));
+    return file_set_check(store->map.files, err);
+}
 
 /* ---- inspection ---- */
 

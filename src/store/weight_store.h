@@ -121,8 +121,8 @@ MUST_CHECK enum status store_wait_pieces(struct weight_store *store, struct weig
 void store_want_end(struct weight_store *store);
 
 /*
- * STATUS_IO when a page of a mapped file was lost (the file was cut short, its disk failed) since the last call: what was computed
- * since may not be used. Ask after each pass.
+ * STATUS_IO when a page of a mapped file was lost (the file was cut short, its disk failed) since the last call, or when a file was
+ * rewritten or replaced since it was opened: what was computed may not be used. Ask after each pass; costs two system calls a file.
  */
 MUST_CHECK enum status store_intact(struct weight_store *store, struct error *err);
 

@@ -138,5 +138,68 @@ class Trace(Memory):
         self.assertFalse(os.path.exists(trace + ".partial"))
 
 
+class Faults(Memory):
+    """The file changes while tokens come: those that came are right, then an error names the file."""
+
+    def disturbed(self, ram, change):
+        model = self.path("model.gguf")
+        if os.path.exists(model):
+            os.remove(model)
+        with open(demo(), "rb") as source, open(model, "wb") as copy:
+            copy.write(source.read())
+        arguments = ["generate", model, "--prompt", "It was a dark", "--max-tokens", "2000", "--temp", "0", "--ignore-eos", "--quiet"]
+        process = subprocess.Popen(
+            [model_files.PROGRAM, *arguments, "--ram", ram, "--threads", "1"], bufsize=0, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        begin = process.stdout.read(40)
+        change(model)
+        out, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 1, err)
+        self.assertIn(model.encode(), err)
+        self.assertTrue(self.long_answer().startswith((begin + out).removesuffix(b"\n")))
+
+    def long_answer(self):
+        if not hasattr(Faults, "answer"):
+            Faults.answer = self.demo_run("--ram", "all", tokens=2000).out
+        return Faults.answer
+
+    def every_way(self, change):
+        for ram in ("min", "all"):
+            self.disturbed(ram, change)
+
+    def test_file_cut_short(self):
+        def cut(model):
+            os.truncate(model, 1 << 20)
+
+        self.every_way(cut)
+
+    def test_file_rewritten(self):
+        def rewrite(model):
+            with open(model, "r+b") as file:
+                file.seek(4 << 20)
+                file.write(bytes(8 << 20))
+
+        self.every_way(rewrite)
+
+    def test_file_replaced(self):
+        def replace(model):
+            with open(model + ".new", "wb") as file:
+                file.write(bytes(1000))
+            os.replace(model + ".new", model)
+
+        self.every_way(replace)
+
+    def test_file_removed_is_no_fault(self):
+        model, want = self.path("model.gguf"), self.demo_run("--ram", "min", tokens=300).out
+        with open(demo(), "rb") as source, open(model, "wb") as copy:
+            copy.write(source.read())
+        arguments = ["generate", model, "--prompt", "It was a dark", "--max-tokens", "300", "--temp", "0", "--ignore-eos", "--quiet"]
+        process = subprocess.Popen([model_files.PROGRAM, *arguments, "--ram", "min"], stdout=subprocess.PIPE, bufsize=0)
+        begin = process.stdout.read(20)
+        os.remove(model)
+        out, _ = process.communicate(timeout=120)
+        self.assertEqual((process.returncode, begin + out), (0, want))
+
+
 if __name__ == "__main__":
     main()
