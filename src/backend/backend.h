@@ -20,10 +20,11 @@ struct backend_limits { /* the largest calls that will be made; 0 where a kind o
     size_t matmul_cols;                             /* widest input of a product */
     size_t input_row_bytes, expert_input_row_bytes; /* widest prepared input row of a product, of an experts' product; set by add_weight */
     size_t hidden_row_bytes;                        /* widest prepared input row of an experts' down product; set by add_weight */
-    size_t attention_group, attention_head_dim, attention_v_dim,
-        attention_tiles; /* query heads per key head; tiles of the longest sequence */
-    size_t transposed_outputs; /* most outputs of a transposed head */
-    bool index;                /* there are OP_INDEX calls */
+    size_t attention_heads, attention_group, attention_head_dim, attention_v_dim,
+        attention_tiles;        /* query heads, and of them per key head; tiles of the longest sequence */
+    size_t unpermuted_head_dim; /* of a head that is un-permuted */
+    size_t transposed_outputs;  /* most outputs of a transposed head */
+    bool index;                 /* there are OP_INDEX calls */
     size_t experts, top_k, expert_hidden;
     bool recurrent; /* there are calls that go through sequences */
 };

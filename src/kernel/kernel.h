@@ -63,23 +63,42 @@ size_t matmul_many_bytes(size_t cols); /* of its scratch */
 
 #define ATTENTION_TILE 128 /* key positions per tile, aligned at position 0 */
 
-struct attention_args { /* one query row, one key head with the query heads that share it */
-    const float *q;     /* [group][head_dim] */
-    size_t group, head_dim, v_dim;
+#define ATTENTION_QUERIES 64 /* query rows times heads that are worth handing over together: they share what is read and converted */
+
+struct attention_range { /* positions that a query row sees: [begin, end), end > begin */
+    size_t begin, end;
+};
+
+struct attention_args { /* some query rows of a sequence, one key head with the query heads that share it */
+    const float *q;     /* [rows], q_stride floats apart: [group][head_dim] */
+    size_t rows, q_stride, group, head_dim, v_dim;
     const void *const *k_tiles; /* per tile of the sequence: [128][k_stride bytes apart] keys of this head */
     const void *const *v_tiles;
     size_t k_stride_bytes, v_stride_bytes; /* from one position to the next */
     enum dtype kv_dtype;                   /* F16, or F32 in the oracle mode */
-    size_t begin, end;                     /* visible positions [begin, end), end > begin */
-    const uint32_t *positions; /* NULL: all of these; else [position_count] > 0 of them in increasing order, the others are masked */
+    const struct attention_range *ranges;  /* [rows] */
+    const uint32_t *positions; /* NULL: all of these; else, of one row, [position_count] > 0 in increasing order, the others are masked */
     size_t position_count;
     float scale;        /* multiplies q.k */
     float softcap;      /* 0: none; else cap * tanh(s / cap) after the scale */
     const float *sinks; /* [group] or NULL */
-    float *out;         /* [group][v_dim] */
-    float *scratch;     /* attention_scratch_floats(group, v_dim) */
+    float *out;         /* [rows], out_stride floats apart: [group][v_dim] */
+    size_t out_stride;
+    float
+        *parts; /* NULL: tiles are joined into out; else, with one row, each tile with any position leaves its part here, in their order */
+    float *scratch; /* attention_scratch_floats(rows * group, head_dim, v_dim) */
 };
-size_t attention_scratch_floats(size_t group, size_t v_dim);
+size_t attention_scratch_floats(size_t queries, size_t head_dim, size_t v_dim);
+
+/* What one tile gives: weighted values [group][v_dim], largest scores [group], sums [group]. */
+size_t attention_part_floats(size_t group, size_t v_dim);
+
+struct attention_join_args { /* parts of one row, in increasing order of their tiles, for the heads [head_begin, head_end) of the group */
+    float *parts;            /* [count], count > 0; the first becomes what all give together */
+    size_t count, group, v_dim, head_begin, head_end;
+    const float *sinks; /* [group] or NULL */
+    float *out;         /* [group][v_dim] the row's result; NULL: there are more parts to come */
+};
 
 /* ---- sparse index ---- */
 
@@ -191,6 +210,7 @@ struct kernel_table {
     void (*softmax)(float *x, size_t count);                                  /* in place, 16-lane sum */
     void (*router)(const struct router_args *args);
     void (*attention)(const struct attention_args *args);
+    void (*attention_join)(const struct attention_join_args *args);
     void (*short_conv)(const struct short_conv_args *args);
     void (*delta_rule)(const struct delta_rule_args *args);
     void (*index_scores)(const struct index_args *args);

@@ -28,6 +28,8 @@ uint64_t executor_arena_bytes(const struct plan *plan, uint32_t max_rows, uint32
            size_round_up(max_rows * size_round_up(table_row_bytes(plan), 16), 64) + experts_scratch_bytes(plan, max_rows);
 }
 
+static void widen(size_t *limit, size_t size) { *limit = size > *limit ? size : *limit; }
+
 static void limit_step(struct backend_limits *limits, const struct plan *plan, const struct plan_step *step) {
     const struct op *op = &step->op;
     bool experts = op->kind == OP_EXPERTS;
@@ -40,17 +42,20 @@ static void limit_step(struct backend_limits *limits, const struct plan *plan, c
             else
                 backend_limits_add_weight(limits, use, weight->format, weight->group_cols, weight->cols);
         }
-    size_t group = op->kind == OP_ATTENTION ? op->attention.heads / op->attention.kv_heads : 0;
-    size_t v_dim = op->kind == OP_ATTENTION ? op->attention.v_dim : 0, head = op->kind == OP_UNPERMUTE ? op->unpermute.head_dim : 0;
+    if (op->kind == OP_ATTENTION) {
+        widen(&limits->attention_heads, op->attention.heads);
+        widen(&limits->attention_group, op->attention.heads / op->attention.kv_heads);
+        widen(&limits->attention_head_dim, op->attention.head_dim);
+        widen(&limits->attention_v_dim, op->attention.v_dim);
+    }
+    if (op->kind == OP_UNPERMUTE)
+        widen(&limits->unpermuted_head_dim, op->unpermute.head_dim);
     limits->index = limits->index || op->kind == OP_INDEX;
     limits->recurrent = limits->recurrent || op->kind == OP_SHORT_CONV || op->kind == OP_DELTA_RULE;
-    limits->attention_group = group > limits->attention_group ? group : limits->attention_group;
-    limits->attention_v_dim = v_dim > limits->attention_v_dim ? v_dim : limits->attention_v_dim;
-    limits->attention_head_dim = head > limits->attention_head_dim ? head : limits->attention_head_dim;
     if (experts) {
-        limits->experts = op->experts.experts > limits->experts ? op->experts.experts : limits->experts;
-        limits->top_k = op->experts.top_k > limits->top_k ? op->experts.top_k : limits->top_k;
-        limits->expert_hidden = op->experts.expert_hidden > limits->expert_hidden ? op->experts.expert_hidden : limits->expert_hidden;
+        widen(&limits->experts, op->experts.experts);
+        widen(&limits->top_k, op->experts.top_k);
+        widen(&limits->expert_hidden, op->experts.expert_hidden);
     }
 }
 

@@ -127,10 +127,11 @@ struct chosen_case {
     struct check_memory memory;
     struct attention_args args;
     const void *k_tiles[TILES];
+    struct attention_range range;
     uint32_t positions[POSITIONS];
 };
 
-static const size_t widths[][3] = {{1, 16, 16}, {5, 576, 512}, {8, 24, 16}, {3, 27, 20}}; /* heads, key, value: the first of the key */
+static const size_t widths[][3] = {{1, 16, 16}, {5, 576, 512}, {18, 24, 16}, {3, 27, 20}}; /* heads, key, value: the first of the key */
 
 static void make_chosen(struct chosen_case *c, const size_t *width, enum dtype dtype, struct check_random *r) {
     size_t element = dtype == DTYPE_F16 ? 2 : 4;
@@ -144,7 +145,9 @@ static void make_chosen(struct chosen_case *c, const size_t *width, enum dtype d
         }
         c->k_tiles[t] = tile;
     }
-    c->args = (struct attention_args){.q = check_floats(&c->memory, width[0] * width[1], r, CHECK_PLAIN),
+    c->range.end = 1 + check_below(r, POSITIONS);
+    c->args = (struct attention_args){.rows = 1,
+                                      .q = check_floats(&c->memory, width[0] * width[1], r, CHECK_PLAIN),
                                       .group = width[0],
                                       .head_dim = width[1],
                                       .v_dim = width[2],
@@ -153,17 +156,18 @@ static void make_chosen(struct chosen_case *c, const size_t *width, enum dtype d
                                       .k_stride_bytes = width[1] * element,
                                       .v_stride_bytes = width[1] * element,
                                       .kv_dtype = dtype,
-                                      .end = 1 + check_below(r, POSITIONS),
+                                      .ranges = &c->range,
                                       .scale = 0.2f,
-                                      .scratch = check_guarded(&c->memory, attention_scratch_floats(width[0], width[2]) * sizeof(float)),
+                                      .scratch =
+                                          check_guarded(&c->memory, attention_scratch_floats(width[0], width[1], width[2]) * sizeof(float)),
                                       .positions = c->positions};
 }
 
 /* About one of `one_in` positions, the last always: as many as there are when one_in is 1. */
 static void choose(struct chosen_case *c, size_t one_in, struct check_random *r) {
     c->args.position_count = 0;
-    for (size_t p = 0; p < c->args.end; p++)
-        if (p + 1 == c->args.end || check_below(r, one_in) == 0)
+    for (size_t p = 0; p < c->range.end; p++)
+        if (p + 1 == c->range.end || check_below(r, one_in) == 0)
             c->positions[c->args.position_count++] = (uint32_t)p;
 }
 

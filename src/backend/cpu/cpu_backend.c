@@ -55,12 +55,14 @@ static void *cut(struct cutter *cutter, size_t count, size_t element_bytes) {
 static void cut_worker(struct cutter *cutter, const struct backend_limits *l, struct cpu_worker *worker) {
     worker->decode = cut(cutter, l->exact ? l->matmul_cols : 0, sizeof(float));
     worker->many = cut(cutter, !l->exact ? matmul_many_bytes(l->matmul_cols) : 0, 1);
+    size_t queries = l->attention_group < ATTENTION_QUERIES && l->rows > 1 ? ATTENTION_QUERIES : l->attention_group;
     worker->attention =
-        cut(cutter, l->attention_group ? attention_scratch_floats(l->attention_group, l->attention_v_dim) : 0, sizeof(float));
+        cut(cutter, l->attention_group ? attention_scratch_floats(queries, l->attention_head_dim, l->attention_v_dim) : 0, sizeof(float));
+    worker->ranges = cut(cutter, l->attention_group ? ATTENTION_QUERIES : 0, sizeof *worker->ranges);
     worker->k_tiles = cut(cutter, l->attention_tiles, sizeof(void *));
     worker->v_tiles = cut(cutter, l->attention_tiles, sizeof(void *));
     worker->router = cut(cutter, 3 * l->experts, sizeof(float));
-    worker->head = cut(cutter, l->attention_head_dim, sizeof(float));
+    worker->head = cut(cutter, l->unpermuted_head_dim, sizeof(float));
     worker->head_lanes = cut(cutter, (1 + 16 * CPU_HEAD_TOKENS) * l->transposed_outputs, sizeof(float));
     worker->index_scores = cut(cutter, l->index ? l->attention_tiles * ATTENTION_TILE : 0, sizeof(float));
     worker->left = cut(cutter, l->two_parts ? l->matmul_cols : 0, sizeof(float));
@@ -68,7 +70,14 @@ static void cut_worker(struct cutter *cutter, const struct backend_limits *l, st
     worker->partial = cut(cutter, l->experts ? backend_pair_limit(l) * CPU_DOWN_ROWS : 0, sizeof(float));
 }
 
-static void cut_shared(struct cutter *cutter, const struct backend_limits *l, struct cpu_backend *cpu) {
+/* Parts of tiles that are worth having: none for one thread; else of one row's tiles, within bounds. */
+static size_t parts_floats(const struct backend_limits *l, unsigned threads) {
+    size_t tile = l->attention_heads * attention_part_floats(1, l->attention_v_dim), tiles = CPU_PARTS_FLOATS / (tile ? tile : 1);
+    tiles = tiles < CPU_PARTS_LEAST ? CPU_PARTS_LEAST : tiles > CPU_PARTS_MOST ? CPU_PARTS_MOST : tiles;
+    return threads > 1 ? tile * (tiles < l->attention_tiles ? tiles : l->attention_tiles) : 0;
+}
+
+static void cut_shared(struct cutter *cutter, const struct backend_limits *l, unsigned threads, struct cpu_backend *cpu) {
     size_t pairs = l->experts ? backend_pair_limit(l) : 0, expert_rows = l->experts ? l->rows : 0;
     cpu->inputs = cut(cutter, l->rows, l->input_row_bytes);
     for (int i = 0; i < 2; i++) {
@@ -78,6 +87,8 @@ static void cut_shared(struct cutter *cutter, const struct backend_limits *l, st
     }
     cpu->hidden_inputs = cut(cutter, pairs, l->hidden_row_bytes);
     cpu->runs = cut(cutter, l->recurrent ? l->rows + 1 : 0, sizeof *cpu->runs);
+    cpu->parts_floats = parts_floats(l, threads);
+    cpu->parts = cut(cutter, cpu->parts_floats, sizeof *cpu->parts);
 }
 
 size_t cpu_backend_scratch_bytes(const struct cpu_backend_options *options) {
@@ -86,7 +97,7 @@ size_t cpu_backend_scratch_bytes(const struct cpu_backend_options *options) {
     struct cpu_worker worker;
     for (unsigned t = 0; t < options->threads; t++)
         cut_worker(&counter, &options->limits, &worker);
-    cut_shared(&counter, &options->limits, &cpu);
+    cut_shared(&counter, &options->limits, options->threads, &cpu);
     return counter.used_bytes;
 }
 
@@ -169,7 +180,7 @@ enum status cpu_backend_create(const struct cpu_backend_options *options, struct
     struct cutter cutter = {.data = cpu->scratch.data};
     for (unsigned t = 0; t < options->threads; t++)
         cut_worker(&cutter, &cpu->limits, &cpu->workers[t]);
-    cut_shared(&cutter, &cpu->limits, cpu);
+    cut_shared(&cutter, &cpu->limits, options->threads, cpu);
     CHECK(cutter.used_bytes <= cpu->scratch.size_bytes || !cpu->scratch.data);
     *out = &cpu->base;
     return STATUS_OK;

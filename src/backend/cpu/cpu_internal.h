@@ -16,13 +16,17 @@
 #define CPU_DOWN_ROWS 64     /* rows of a down product that a thread computes before it adds them */
 #define CPU_SPLIT_TOKENS 32  /* rows in two parts that are multiplied together */
 #define CPU_SPLIT_ROWS 128   /* outputs of them at a time */
-#define CPU_HEAD_TOKENS 8    /* rows of a call for which a transposed head is decoded once */
+#define CPU_PARTS_FLOATS ((size_t)1 << 20) /* of parts of attention, within these bounds of tiles of one row: */
+#define CPU_PARTS_LEAST 8
+#define CPU_PARTS_MOST 64
+#define CPU_HEAD_TOKENS 8 /* rows of a call for which a transposed head is decoded once */
 
 struct cpu_worker {                  /* scratch of one thread */
     float *decode;                   /* [matmul_cols] the oracle's decoded row */
     uint8_t *many;                   /* matmul_many_bytes */
     float *attention;                /* attention_scratch_floats */
     const void **k_tiles, **v_tiles; /* [attention_tiles] */
+    struct attention_range *ranges;  /* [ATTENTION_QUERIES] */
     float *router;                   /* [3 * experts] */
     float *head;                     /* [attention_head_dim] un-permuting */
     float *head_lanes;               /* [1 + 16 * CPU_HEAD_TOKENS][transposed_outputs] a decoded row, then lanes of sums */
@@ -47,6 +51,8 @@ struct cpu_backend {
     uint8_t *hidden_inputs;                 /* [pairs] quantised inputs of down products */
     float *hidden[2];                       /* [pairs][expert_hidden] gate and up */
     uint32_t *runs;                         /* [rows + 1] first rows of the sequences of a call */
+    float *parts;                           /* [parts_floats] what tiles of attention gave, where threads share them out */
+    size_t parts_floats;
 };
 
 /* Products of rows [row_begin, row_end) of a matrix for inputs as cpu_activation says, in so many parts. */

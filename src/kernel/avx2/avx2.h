@@ -51,6 +51,7 @@ void avx2_softmax(float *x, size_t count);
 void avx2_short_conv(const struct short_conv_args *args);
 void avx2_delta_rule(const struct delta_rule_args *args);
 void avx2_attention(const struct attention_args *args);
+void avx2_attention_join(const struct attention_join_args *args);
 void avx2_index_scores(const struct index_args *args);
 void avx2_f16_from_f32(const float *x, uint16_t *y, size_t count);
 void avx2_f32_from_f16(const uint16_t *x, float *y, size_t count);
@@ -75,6 +76,7 @@ float avx2_exp_sum(const float *x, float *y, size_t count, float max, float inve
     .matmul[DTYPE_Q6_K] = avx2_matmul_q6_k, .matmul_many = avx2_matmul_many, .quantize = avx2_quantize, .rms_norm = avx2_rms_norm,   \
     .layer_norm = avx2_layer_norm, .l2_norm = avx2_l2_norm, .rope = avx2_rope, .gate = avx2_gate, .add = avx2_add,                   \
     .multiply = avx2_multiply, .scale = avx2_scale, .add_scaled = avx2_add_scaled, .softcap = avx2_softcap, .softmax = avx2_softmax, \
-    .short_conv = avx2_short_conv, .delta_rule = avx2_delta_rule, .attention = avx2_attention, .index_scores = avx2_index_scores,    \
+    .short_conv = avx2_short_conv, .delta_rule = avx2_delta_rule, .attention = avx2_attention,                                       \
+    .attention_join = avx2_attention_join, .index_scores = avx2_index_scores,                                                        \
     .f16_from_f32 = avx2_f16_from_f32, .f32_from_f16 = avx2_f32_from_f16, .argmax = avx2_argmax, .exp_sum = avx2_exp_sum
 /* clang-format on */

@@ -14,6 +14,10 @@
 #define MANY_TOKENS 3
 #define WIDE_HEADS 2 /* heads, positions and vectors of values of attention at a time */
 #define WIDE_VECTORS 2
+#define BLOCK_VECTORS 1   /* of queries that share keys, for scores, */
+#define BLOCK_POSITIONS 4 /* and keys at a time; */
+#define BLOCK_QUERIES 4   /* queries that share values, */
+#define BLOCK_VALUES 1    /* and vectors of these at a time */
 
 typedef struct {
     __m256 low, high;

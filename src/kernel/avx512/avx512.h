@@ -51,6 +51,7 @@ void avx512_softmax(float *x, size_t count);
 void avx512_short_conv(const struct short_conv_args *args);
 void avx512_delta_rule(const struct delta_rule_args *args);
 void avx512_attention(const struct attention_args *args);
+void avx512_attention_join(const struct attention_join_args *args);
 void avx512_index_scores(const struct index_args *args);
 void avx512_f16_from_f32(const float *x, uint16_t *y, size_t count);
 void avx512_f32_from_f16(const uint16_t *x, float *y, size_t count);
@@ -76,6 +77,7 @@ float avx512_exp_sum(const float *x, float *y, size_t count, float max, float in
     .layer_norm = avx512_layer_norm, .l2_norm = avx512_l2_norm, .rope = avx512_rope, .gate = avx512_gate, .add = avx512_add,               \
     .multiply = avx512_multiply, .scale = avx512_scale, .add_scaled = avx512_add_scaled, .softcap = avx512_softcap,                        \
     .softmax = avx512_softmax, .short_conv = avx512_short_conv, .delta_rule = avx512_delta_rule, .attention = avx512_attention,            \
+    .attention_join = avx512_attention_join,                                                                                               \
     .index_scores = avx512_index_scores, .f16_from_f32 = avx512_f16_from_f32, .f32_from_f16 = avx512_f32_from_f16,                         \
     .argmax = avx512_argmax, .exp_sum = avx512_exp_sum
 /* clang-format on */

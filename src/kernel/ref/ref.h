@@ -69,6 +69,7 @@ void ref_router(const struct router_args *args);
 void ref_short_conv(const struct short_conv_args *args);
 void ref_delta_rule(const struct delta_rule_args *args);
 void ref_attention(const struct attention_args *args);
+void ref_attention_join(const struct attention_join_args *args);
 void ref_index_scores(const struct index_args *args);
 void ref_select_top(const float *scores, size_t count, size_t k, uint32_t *positions);
 void ref_f16_from_f32(const float *x, uint16_t *y, size_t count);
@@ -138,7 +139,7 @@ float ref_exp_sum(const float *x, float *y, size_t count, float max, float inver
     .softcap = ref_softcap, \
     .softmax = ref_softmax, \
     .router = ref_router, \
-    .attention = ref_attention, \
+    .attention = ref_attention, .attention_join = ref_attention_join, \
     .index_scores = ref_index_scores, \
     .select_top = ref_select_top, \
     .f16_from_f32 = ref_f16_from_f32, \
