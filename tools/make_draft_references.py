@@ -121,12 +121,15 @@ def causal(x):
     return place[:, None] >= place[None]
 
 
-def prediction(layer, around, embed, head, hidden_first):
+def prediction(layer, around, embed, head, mimo):
+    """mimo: the projection reads features before the token, and features are x as it is before the last norm."""
+
     def rows(tokens, given, own):
         token, hidden = around.token_norm(embed(tokens)), around.hidden_norm(mx.concatenate([given, own], 1))
-        x = around.fc(mx.concatenate([hidden, token] if hidden_first else [token, hidden], -1))
-        x = around.norm(layer(x, causal(x), None))
-        return head(x), x
+        x = around.fc(mx.concatenate([hidden, token] if mimo else [token, hidden], -1))
+        x = layer(x, causal(x), None)
+        normed = around.norm(x)
+        return head(normed), x if mimo else normed
 
     return rows
 
@@ -268,7 +271,8 @@ def make_prediction(kind):
                 if a != "fc":
                     getattr(around, a).weight = mx.array(weights[b + ".weight"] + 1)
         save(directory, config, experts_one_by_one(weights))
-        return model, model.model, rows, args.hidden_size, np.arange(config["vocab_size"]), None
+        taps = [n] if kind == "mimo" else None
+        return model, model.model, rows, args.hidden_size, np.arange(config["vocab_size"]), taps
 
     return make
 
@@ -326,6 +330,8 @@ def features_of(inner, ids, taps):
         if i in taps:
             kept.append(h)
         h = layer(h, causal(h), None)
+    if len(inner.layers) in taps:
+        kept.append(h)
     return mx.concatenate(kept, -1)
 
 

@@ -221,16 +221,19 @@ enum status build_layer(struct build *b, uint32_t layer, struct error *err) {
 /* What a drafter reads of this plan, and the rows whose logits are wanted, normalised: *normed. */
 static enum status emit_final_norm(struct build *b, const struct feature_request *features, uint32_t *normed, struct error *err) {
     const struct layer_context context = {.binder = b->binder, .hidden = b->hidden};
-    bool all_rows = features && features->layer_count == 0;
+    bool last = features && features->layer_count == 0, all_rows = last && !features->before_norm;
     uint32_t selected;
     *normed = PLAN_NONE;
+    if (last) {
+        b->plan->features = b->residual;
+        b->plan->features_width = b->hidden;
+    }
     if (!all_rows) {
         TRY(build_select(b, b->residual, &selected, err));
         TRY(build_norm(b, &context, ROLE_FINAL_NORM, selected, normed, err));
     } else {
         TRY(build_norm(b, &context, ROLE_FINAL_NORM, b->residual, normed, err));
         b->plan->features = *normed;
-        b->plan->features_width = b->hidden;
     }
     b->plan->steps[b->plan->step_count - 1].layer = -1;
     return all_rows ? build_select(b, *normed, normed, err) : STATUS_OK;

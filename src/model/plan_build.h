@@ -9,9 +9,10 @@
 
 #define FEATURE_LAYERS_MAX 8
 
-/* What a drafter wants of each row of its target: x as it is before these layers, or x after the final norm when there are none. */
+/* What a drafter wants of each row of its target: x as it is before these layers, or x after the last one when there are none. */
 struct feature_request {
     uint32_t layer_count, layers[FEATURE_LAYERS_MAX];
+    bool before_norm; /* the latter as it is before the final norm */
 };
 
 /* Builds binder->plan. features: NULL: no drafter reads this plan. */

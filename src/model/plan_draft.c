@@ -32,7 +32,7 @@ enum status draft_find_prediction(struct role_names *own, uint32_t layers, struc
         if (has(own, ROLE_ATTENTION_NORM, 0) && has(own, ROLE_DRAFT_PROJECTION, 0))
             return STATUS_OK; /* Qwen */
         (void)snprintf(own->layers, sizeof own->layers, "%smtp_layers.", own->prefix);
-        request->hidden_first = true;
+        request->hidden_first = request->before_norm = true;
         if (has(own, ROLE_ATTENTION_NORM, 0) && has(own, ROLE_DRAFT_PROJECTION, 0))
             return STATUS_OK; /* MiMo */
     }
@@ -91,7 +91,7 @@ static void listed_layers(const struct catalogue *catalogue, uint32_t target_lay
 
 enum status draft_features(const struct draft_request *request, const struct catalogue *catalogue, uint32_t target_layers,
                            struct feature_request *features, struct error *err) {
-    *features = (struct feature_request){0};
+    *features = (struct feature_request){.before_norm = request->before_norm};
     if (request->form != DRAFT_EAGLE3)
         return STATUS_OK;
     listed_layers(catalogue, target_layers, features);
@@ -337,15 +337,10 @@ static enum status emit_features(struct draft *d, uint32_t *headed, struct error
     enum role norm = bind_vector_size(b->binder, ROLE_DRAFT_NORM, context.layer, ".weight") > 0 ? ROLE_DRAFT_NORM : ROLE_FINAL_NORM;
     uint32_t normed = PLAN_NONE, features = PLAN_NONE;
     struct plan_step add = plan_step_of(OP_ADD, -1);
+    bool before_norm = d->request->form == DRAFT_EAGLE3 || d->request->before_norm;
     switch (d->request->form) {
     case DRAFT_EAGLE:
         features = *headed = b->residual;
-        break;
-    case DRAFT_EAGLE3:
-        features = b->residual;
-        TRY(build_select(b, b->residual, headed, err));
-        TRY(build_norm(b, &context, norm, *headed, &normed, err));
-        *headed = normed;
         break;
     case DRAFT_ALONE:
         TRY(build_norm(b, &context, norm, b->residual, &normed, err));
@@ -360,14 +355,18 @@ static enum status emit_features(struct draft *d, uint32_t *headed, struct error
         TRY(emit_product(d, ROLE_DRAFT_OUT, normed, d->request->target_plan->hidden, &features, err));
         *headed = normed;
         break;
+    case DRAFT_EAGLE3:
     case DRAFT_PREDICTION:
     default:
-        TRY(build_norm(b, &context, norm, b->residual, &features, err));
-        *headed = features;
+        if (before_norm)
+            TRY(build_select(b, b->residual, &features, err));
+        TRY(build_norm(b, &context, norm, before_norm ? features : b->residual, &normed, err));
+        features = before_norm ? b->residual : normed;
+        *headed = normed;
     }
     b->plan->features = features;
     b->plan->features_width = b->plan->buffers[features].width;
-    return d->request->form == DRAFT_EAGLE3 ? STATUS_OK : build_select(b, *headed, headed, err);
+    return before_norm ? STATUS_OK : build_select(b, *headed, headed, err);
 }
 
 enum status plan_draft_build(struct binder *binder, const struct draft_request *request, struct error *err) {

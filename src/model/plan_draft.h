@@ -22,6 +22,7 @@ struct draft_request {
     enum draft_form form;
     uint32_t layer;        /* number of its first layer among its names */
     bool hidden_first;     /* the projection reads features before the token */
+    bool before_norm;      /* features are x as it is before the final norm, the target's and its own */
     struct binder *target; /* the target's names; its plan is the drafter's */
     const struct plan *target_plan;
 };
