@@ -24,6 +24,7 @@ enum norm_place {
     NORM_BEFORE,           /* x += f(norm(x)) */
     NORM_BEFORE_AND_AFTER, /* x += norm(f(norm(x))): gemma */
     NORM_AFTER,            /* x += norm(f(x)): olmo2 */
+    NORM_CARRIED,          /* x = norm(x), then x = a x + b f(x): minimax */
 };
 
 struct arch_spec {
@@ -39,7 +40,7 @@ struct arch_spec {
     enum norm_place norm_place;
     bool hf_norms_add_one; /* the files of the Hugging Face world store w - 1 (gemma); bind_norm_adds_one */
     bool one_sublayer;     /* a layer is attention, a recurrence or a feed-forward behind one norm (nemotron_h) */
-    bool parallel_blocks;  /* attention and feed-forward read the same norm; the sum of both is added to x (cohere) */
+    bool parallel_blocks; /* attention and feed-forward read the same x; the sum of both is added to it, unless the file says no (cohere) */
 
     bool q_norm, k_norm;                 /* required, before rope */
     bool qk_norm_after_rope;             /* both, when they are there */
@@ -47,6 +48,7 @@ struct arch_spec {
     bool v_norm;                         /* values are normalised per head, without a weight; k also serves as v where there is no v */
     bool head_sizes_from_rows;           /* head sizes and numbers of key heads differ between layers: rows of q, k and v say them */
     bool heads_from_rows;                /* numbers of heads differ between layers: rows of q and k say them, by the one head size */
+    bool hf_qkv_by_group;                /* q, k, v in one tensor: each key head's queries, its key, its value, then the next key head's */
     bool gguf_interleaved_qk;            /* GGUF stores q and k rows as neighbouring pairs (converter of llama): undone after the product */
     bool rope_pairs_gguf, rope_pairs_hf; /* rotates neighbours, else halves */
     bool gguf_value_heads_tiled;         /* linear attention: GGUF's converter moved value heads: head h reads key head h % key heads */
@@ -65,6 +67,7 @@ struct arch_spec {
     uint32_t rope_free_period;            /* every n-th layer does not rotate unless the file lists which; 0: all rotate */
 
     uint32_t steady_first_layer;    /* steady attention: decays become weaker from this layer on */
+    bool steady_activates;          /* steady attention: q, k and v go through silu, and nothing is rotated or scaled (minimax) */
     bool state_space_norm_optional; /* the norm after a state space's gate is there or not, as the files have it (falcon_h1) */
     enum gate_kind gate;            /* feed-forward and experts */
     bool gateless;                  /* down(act(up x)) */

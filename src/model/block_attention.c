@@ -10,7 +10,8 @@
 struct attention_shape {
     uint32_t heads, kv_heads, head_dim, v_dim;
     uint32_t q_width, k_width, v_width;
-    bool gated; /* rows of q hold each head's query and then its output gate */
+    bool by_group; /* q, k and v of each key head stand together in one tensor */
+    bool gated;    /* rows of q hold each head's query and then its output gate */
 };
 
 enum status block_head_dim(const struct binder *b, uint32_t layer, uint32_t *head_dim, struct error *err) {
@@ -60,6 +61,10 @@ static enum status read_shape(const struct layer_context *c, struct attention_sh
     }
     if (layer_mixer(c->binder, c->layer) == MIXER_STEADY_ATTENTION)
         shape->kv_heads = shape->heads;
+    uint64_t q_rows = bind_rows(c->binder, ROLE_Q, c->layer), all_rows = q_rows ? 0 : bind_rows(c->binder, ROLE_QKV, c->layer);
+    shape->by_group = c->binder->arch->hf_qkv_by_group && catalogue_world(c->binder->catalogue) == CATALOGUE_HF && all_rows > 0;
+    if (shape->by_group) /* each key head adds two rows of heads to those of the queries */
+        shape->kv_heads = all_rows / shape->head_dim > shape->heads ? (uint32_t)((all_rows / shape->head_dim - shape->heads) / 2) : 0;
     if (shape->heads == 0 || shape->kv_heads == 0 || shape->heads % shape->kv_heads != 0)
         return error_set(err, STATUS_CORRUPT, "%s: layer %u: %u heads do not divide into %u key heads",
                          catalogue_path(c->binder->catalogue), c->layer, shape->heads, shape->kv_heads);
@@ -69,7 +74,6 @@ static enum status read_shape(const struct layer_context *c, struct attention_sh
     shape->q_width = shape->heads * shape->head_dim;
     shape->k_width = shape->kv_heads * shape->head_dim;
     shape->v_width = shape->kv_heads * shape->v_dim;
-    uint64_t q_rows = bind_rows(c->binder, ROLE_Q, c->layer), all_rows = q_rows ? 0 : bind_rows(c->binder, ROLE_QKV, c->layer);
     shape->gated = q_rows == 2ull * shape->q_width || all_rows == 2ull * shape->q_width + shape->k_width + shape->v_width;
     return STATUS_OK;
 }
@@ -83,8 +87,30 @@ static uint32_t product_count(const struct layer_context *c) {
     return no_v ? 2 : 3;
 }
 
+/* One product, whose rows are then put apart. */
+static enum status emit_grouped_qkv(const struct layer_context *c, const struct attention_shape *shape, uint32_t in, uint32_t qkv[3],
+                                    struct error *err) {
+    static const char *const names[3] = {"q", "k", "v"};
+    const uint32_t sizes[3] = {shape->q_width / shape->kv_heads, shape->head_dim, shape->head_dim};
+    struct plan_step step = plan_step_of(OP_MATMUL, (int32_t)c->layer), copy = plan_step_of(OP_COPY_HEADS, (int32_t)c->layer);
+    step.in[0] = in;
+    TRY(block_add_output(c, &step, ROLE_QKV, shape->q_width + 2 * shape->k_width, &copy.in[0], err));
+    TRY(plan_add_step(c->binder->plan, &step, err));
+    copy.op.copy_heads.heads = shape->kv_heads;
+    copy.op.copy_heads.in_stride = sizes[0] + 2 * shape->head_dim;
+    for (uint32_t i = 0; i < 3; copy.op.copy_heads.in_offset += sizes[i++]) {
+        copy.op.copy_heads.size = copy.op.copy_heads.out_stride = sizes[i];
+        TRY(plan_add_buffer(c->binder->plan, names[i], shape->kv_heads * sizes[i], &qkv[i], err));
+        copy.out[0] = qkv[i];
+        TRY(plan_add_step(c->binder->plan, &copy, err));
+    }
+    return STATUS_OK;
+}
+
 static enum status emit_qkv(const struct layer_context *c, const struct attention_shape *shape, uint32_t in, uint32_t qkv[3],
                             struct error *err) {
+    if (shape->by_group)
+        return emit_grouped_qkv(c, shape, in, qkv, err);
     static const enum role roles[3] = {ROLE_Q, ROLE_K, ROLE_V};
     static const char *const names[3] = {"q", "k", "v"};
     const uint32_t widths[3] = {shape->gated ? 2 * shape->q_width : shape->q_width, shape->k_width, shape->v_width};

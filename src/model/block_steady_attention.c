@@ -32,6 +32,8 @@ static enum status bind_decays(const struct layer_context *c, uint32_t heads, ui
     return status;
 }
 
+#define OWN_NORM_EPSILON 1e-6f /* where q, k and v are activated the norm has this one, whatever the model's others have */
+
 /* RMS norm of each group alone, then all weights at once. */
 static enum status emit_group_norm(const struct layer_context *c, uint32_t buffer, uint32_t width, struct error *err) {
     struct binder *b = c->binder;
@@ -42,6 +44,8 @@ static enum status emit_group_norm(const struct layer_context *c, uint32_t buffe
         return error_set(err, STATUS_CORRUPT, "%s: %u elements do not divide into %u groups (group_norm_size)",
                          catalogue_path(b->catalogue), width, groups);
     TRY(block_norm(c, buffer, buffer, PLAN_NONE, PLAN_NONE, groups, width / groups, err));
+    if (b->arch->steady_activates)
+        b->plan->steps[b->plan->step_count - 1].op.norm.epsilon = OWN_NORM_EPSILON;
     TRY(bind_vector(b, &request, &scale.constant[0], err));
     scale.out[0] = buffer;
     return plan_add_step(b->plan, &scale, err);
@@ -51,7 +55,8 @@ enum status block_steady_memory(const struct layer_context *c, uint32_t heads, u
                                 struct error *err) {
     struct plan *plan = c->binder->plan;
     uint32_t width = heads * head_dim;
-    struct plan_step step = plan_step_of(OP_DELTA_RULE, (int32_t)c->layer);
+    bool activates = c->binder->arch->steady_activates;
+    struct plan_step step = plan_step_of(OP_DELTA_RULE, (int32_t)c->layer), act = plan_step_of(OP_GATE, (int32_t)c->layer);
     const struct plan_state memory = {.kind = STATE_RECURRENT, .layer = (int32_t)c->layer, .floats = (uint64_t)width * head_dim};
     TRY(plan_add_buffer(plan, "qkv", 3 * width, &step.in[0], err));
     for (uint32_t i = 0; i < 3; i++) {
@@ -64,13 +69,18 @@ enum status block_steady_memory(const struct layer_context *c, uint32_t heads, u
         copy.out[0] = step.in[0];
         TRY(plan_add_step(plan, &copy, err));
     }
+    if (activates) {
+        act.op.gate.gate = GATE_SILU;
+        act.in[0] = act.out[0] = step.in[0];
+        TRY(plan_add_step(plan, &act, err));
+    }
     TRY(plan_add_state(plan, &memory, &step.op.delta_rule.state, err));
     step.op.delta_rule.heads = step.op.delta_rule.key_heads = step.op.delta_rule.gate_group = heads;
     step.op.delta_rule.key_dim = step.op.delta_rule.value_dim = head_dim;
     step.op.delta_rule.k_offset = width;
     step.op.delta_rule.v_offset = 2 * width;
     step.op.delta_rule.steady = true;
-    step.op.delta_rule.scale = (float)(1 / sqrt(head_dim));
+    step.op.delta_rule.scale = activates ? 1 : (float)(1 / sqrt(head_dim));
     TRY(bind_decays(c, heads, &step.constant[0], err));
     TRY(plan_add_buffer(plan, "mixed", width, out, err));
     step.out[0] = *out;

@@ -48,10 +48,22 @@ static void read_limit(const struct layer_context *c, bool of_experts, struct op
     op->gate.b = (float)limit;
 }
 
+/* Families whose gelu is exact have members whose config.json asks for the other form. */
+static bool says_tanh(const struct binder *b) {
+    static const char *const keys[] = {"hidden_act", "activation"};
+    struct text name;
+    for (size_t i = 0; catalogue_world(b->catalogue) == CATALOGUE_HF && i < sizeof keys / sizeof *keys; i++)
+        if (meta_text(params_meta(b->params, b->catalogue, keys[i]), &name) && !text_is(name, "gelu"))
+            return true;
+    return false;
+}
+
 enum status block_gate_options(const struct layer_context *c, bool of_experts, struct op *op, struct error *err) {
     const struct binder *b = c->binder;
     CHECK(op->kind == OP_GATE);
     op->gate.gate = b->arch->gate;
+    if (b->arch->gate == GATE_GELU_ERF && says_tanh(b))
+        op->gate.gate = GATE_GELU_TANH;
     if (b->arch->gate == GATE_XIELU)
         return read_xielu(c, op, err);
     if (b->arch->gate == GATE_SILU_CLAMPED)

@@ -84,6 +84,8 @@ bool layer_rotates(const struct binder *b, uint32_t layer) {
     enum layer_mixer mixer = layer_mixer(b, layer);
     if (mixer != MIXER_ATTENTION && mixer != MIXER_STEADY_ATTENTION && mixer != MIXER_ATTENTION_AND_STATE_SPACE)
         return false;
+    if (mixer == MIXER_STEADY_ATTENTION && b->arch->steady_activates)
+        return false;
     if (hf(b) && meta_text(meta_of(b, "position_embedding_type"), &positions) && text_is(positions, "nope"))
         return false;
     if (!hf(b) && b->arch->gguf_finetuned_is_rope && meta_bool(meta_of(b, "rope.scaling.finetuned"), &flag) && !flag)

@@ -38,9 +38,11 @@ static enum status refuse_flags(const struct model *model, struct error *err) {
 
 /* config.json names an activation; a family has one. Others (clamped, with parameters) go by names of their own. */
 static enum status check_activation(const struct model *model, struct error *err) {
-    static const char *const keys[] = {"hidden_activation", "hidden_act", "mlp_hidden_act"};
-    static const char *const known[GATE_KIND_COUNT][3] = {
-        [GATE_SILU] = {"silu", "swish", "swiglu"}, [GATE_GELU_TANH] = {"gelu_pytorch_tanh", "gelu_new", "gelu"}, [GATE_RELU2] = {"relu2"}};
+    static const char *const keys[] = {"hidden_activation", "hidden_act", "mlp_hidden_act", "activation"};
+    static const char *const known[GATE_KIND_COUNT][4] = {[GATE_SILU] = {"silu", "swish", "swiglu"},
+                                                          [GATE_GELU_TANH] = {"gelu_pytorch_tanh", "gelu_new", "gelu"},
+                                                          [GATE_GELU_ERF] = {"gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh"},
+                                                          [GATE_RELU2] = {"relu2"}};
     const char *const *names = known[model->arch->gate];
     struct text name;
     if (catalogue_world(model->catalogue) != CATALOGUE_HF || !names[0])
@@ -48,7 +50,7 @@ static enum status check_activation(const struct model *model, struct error *err
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
         if (!meta_text(params_meta(&model->params, model->catalogue, keys[k]), &name))
             continue;
-        for (int i = 0; i < 3 && names[i]; i++)
+        for (int i = 0; i < 4 && names[i]; i++)
             if (text_is(name, names[i]))
                 return STATUS_OK;
         return error_set(err, STATUS_UNSUPPORTED, "%s: config.json sets %s to '%.*s'; %s models are computed with '%s' only",

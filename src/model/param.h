@@ -46,6 +46,12 @@ enum param {
     PARAM_ATTENTION_SCALE, /* multiplies the scores */
     PARAM_EMBEDDING_SCALE,
     PARAM_RESIDUAL_SCALE,
+    PARAM_ATTENTION_KEEP, /* where norms are carried: factors a and b of x = a x + b f(x), of layers with attention, */
+    PARAM_ATTENTION_ADD,
+    PARAM_LINEAR_KEEP, /* of layers with linear attention, */
+    PARAM_LINEAR_ADD,
+    PARAM_FFN_KEEP, /* and of feed-forwards */
+    PARAM_FFN_ADD,
     PARAM_LOGIT_SCALE,        /* multiplies the logits; the family says when the file means a divisor */
     PARAM_VALUE_SCALE,        /* multiplies the values */
     PARAM_KEY_SCALE,          /* multiplies the keys before they are rotated */

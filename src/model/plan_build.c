@@ -110,10 +110,31 @@ enum status build_add(struct build *b, const struct layer_context *c, uint32_t r
     return plan_add_step(b->plan, &add, err);
 }
 
+/* x = norm(x), the block reads it, x = a x + b f(x) */
+static enum status emit_carried(struct build *b, const struct layer_context *c, enum role norm, block_function *block, struct error *err) {
+    const struct params *params = b->binder->params;
+    bool steady = norm == ROLE_ATTENTION_NORM && layer_mixer(b->binder, c->layer) == MIXER_STEADY_ATTENTION;
+    enum param keep = norm == ROLE_FFN_NORM ? PARAM_FFN_KEEP : steady ? PARAM_LINEAR_KEEP : PARAM_ATTENTION_KEEP;
+    enum param add = norm == ROLE_FFN_NORM ? PARAM_FFN_ADD : steady ? PARAM_LINEAR_ADD : PARAM_ATTENTION_ADD;
+    uint32_t result;
+    bool carried = true;
+    (void)meta_bool(params_meta(params, b->binder->catalogue, "postnorm"), &carried);
+    if (!carried)
+        return error_set(err, STATUS_UNSUPPORTED, "%s: config.json sets postnorm to false, a variant of %s that is not supported",
+                         catalogue_path(b->binder->catalogue), b->binder->arch->name);
+    TRY(build_norm(b, c, norm, b->residual, &b->residual, err));
+    TRY(block(c, b->residual, &result, err));
+    TRY(block_scale(c, result, params_f64(params, add, c->layer), err));
+    TRY(block_scale(c, b->residual, params_f64(params, keep, c->layer), err));
+    return build_add(b, c, result, err);
+}
+
 enum status build_sublayer(struct build *b, const struct layer_context *c, enum role before, enum role after, block_function *block,
                            struct error *err) {
     uint32_t normed = PLAN_NONE, result;
     enum norm_place place = b->binder->arch->norm_place;
+    if (place == NORM_CARRIED)
+        return emit_carried(b, c, before, block, err);
     if (place == NORM_AFTER)
         normed = b->residual;
     else
@@ -124,15 +145,27 @@ enum status build_sublayer(struct build *b, const struct layer_context *c, enum 
     return build_add(b, c, result, err);
 }
 
-/* x += attention(norm(x)) + feed_forward(norm(x)) */
+/* x += attention(norm(x)) + feed_forward(norm(x)); both read one norm unless there are two. */
 static enum status emit_parallel(struct build *b, const struct layer_context *c, block_function *mixer, block_function *ffn,
                                  struct error *err) {
-    uint32_t normed = PLAN_NONE, mixed, result;
-    TRY(build_norm(b, c, ROLE_ATTENTION_NORM, b->residual, &normed, err));
+    uint32_t normed = PLAN_NONE, ffn_in = PLAN_NONE, mixed, result;
+    bool own = bind_vector_size(b->binder, ROLE_FFN_NORM, c->layer, ".weight") > 0;
+    bool attention_own = bind_vector_size(b->binder, ROLE_ATTENTION_NORM, c->layer, ".weight") > 0;
+    TRY(build_norm(b, c, own && !attention_own ? ROLE_FFN_NORM : ROLE_ATTENTION_NORM, b->residual, &normed, err));
     TRY(mixer(c, normed, &mixed, err));
-    TRY(ffn(c, normed, &result, err));
+    if (own && attention_own)
+        TRY(build_norm(b, c, ROLE_FFN_NORM, b->residual, &ffn_in, err));
+    TRY(ffn(c, own && attention_own ? ffn_in : normed, &result, err));
     TRY(build_add(b, c, mixed, err));
     return build_add(b, c, result, err);
+}
+
+static bool is_parallel(const struct build *b) {
+    static const char *const keys[] = {"use_parallel_residual", "parallel_attn"};
+    bool parallel = b->binder->arch->parallel_blocks;
+    for (size_t i = 0; parallel && i < sizeof keys / sizeof *keys; i++)
+        (void)meta_bool(params_meta(b->binder->params, b->binder->catalogue, keys[i]), &parallel);
+    return parallel;
 }
 
 /* The layer's piece of the per-layer embedding, and its scale. */
@@ -207,7 +240,7 @@ enum status build_layer(struct build *b, uint32_t layer, struct error *err) {
     bool window = context.window;
     if (b->binder->arch->one_sublayer) {
         TRY(build_sublayer(b, &context, ROLE_ATTENTION_NORM, ROLE_ATTENTION_POST_NORM, build_mixer_of(b, layer), err));
-    } else if (b->binder->arch->parallel_blocks) {
+    } else if (is_parallel(b)) {
         TRY(emit_parallel(b, &context, build_mixer_of(b, layer), build_ffn_of(b, layer), err));
     } else {
         TRY(build_sublayer(b, &context, ROLE_ATTENTION_NORM, ROLE_ATTENTION_POST_NORM, build_mixer_of(b, layer), err));

@@ -131,8 +131,10 @@ static const struct role_rule rules[ROLE_COUNT] = {
     [ROLE_DRAFT_CLUSTER_TOKENS] = {NULL, {"/masked_embedding.token_ordering"}, true},
 };
 
-static const char *const prefixes[] = {"model.", "language_model.model.", "model.language_model.", "language_model.",
-                                       "",       "transformer.",          "model.text_model.",     "backbone."};
+static const char *const prefixes[] = {"model.",   "language_model.model.", "model.language_model.", "language_model.",
+                                       "",         "transformer.",          "model.text_model.",     "backbone.",
+                                       "gpt_neox."};
+static const char *const layer_words[] = {"layers.", "h.", "blocks."};
 
 #define NAME_BYTES 256
 
@@ -230,6 +232,16 @@ const char *role_wanted_name(const struct role_names *names, enum role role, uin
     return buffer;
 }
 
+/* What stands before a layer's number: the word under which the first layer has an output of attention, else the usual one. */
+static void find_layers(struct role_names *names) {
+    for (size_t i = 0; i < sizeof layer_words / sizeof *layer_words; i++) {
+        (void)snprintf(names->layers, sizeof names->layers, "%s%s", names->prefix, layer_words[i]);
+        if (role_find(names, ROLE_ATTENTION_OUT, 0, -1, ".weight"))
+            return;
+    }
+    (void)snprintf(names->layers, sizeof names->layers, "%s%s", names->prefix, layer_words[0]);
+}
+
 enum status role_names_init(struct role_names *names, const struct catalogue *catalogue, const struct role_override *overrides,
                             struct error *err) {
     *names = (struct role_names){.catalogue = catalogue, .overrides = overrides};
@@ -237,9 +249,10 @@ enum status role_names_init(struct role_names *names, const struct catalogue *ca
         return STATUS_OK;
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         (void)snprintf(names->prefix, sizeof names->prefix, "%s", prefixes[i]);
-        (void)snprintf(names->layers, sizeof names->layers, "%slayers.", prefixes[i]);
-        if (role_find(names, ROLE_EMBEDDING, 0, -1, ".weight"))
+        if (role_find(names, ROLE_EMBEDDING, 0, -1, ".weight")) {
+            find_layers(names);
             return STATUS_OK;
+        }
     }
     return error_set(err, STATUS_NOT_FOUND,
                      "%s: no embedding table (model.embed_tokens.weight or the like): these files hold no language model",

@@ -80,6 +80,7 @@ static double read_theta(const struct rope_scope *scope, const struct rope_reque
             theta = request->window_theta_initial;
         return theta;
     }
+    (void)meta_f64(params_meta(scope->params, scope->catalogue, "rotary_emb_base"), &theta);
     if (scope_f64(scope, "rope_theta", &theta) || listed(scope, request, "rope_theta", &theta))
         return theta;
     (void)meta_f64(params_meta(scope->params, scope->catalogue, "rope_theta"), &theta);
@@ -99,7 +100,8 @@ static uint32_t read_dim(const struct rope_scope *scope, const struct rope_reque
             dim = window_dim < request->head_dim ? (uint32_t)window_dim : request->head_dim;
     } else if (!request->whole &&
                (listed(scope, request, "partial_rotary_factors", &partial) || scope_f64(scope, "partial_rotary_factor", &partial) ||
-                meta_f64(params_meta(scope->params, scope->catalogue, "partial_rotary_factor"), &partial) || (dim == 0 && partial > 0))) {
+                meta_f64(params_meta(scope->params, scope->catalogue, "partial_rotary_factor"), &partial) ||
+                meta_f64(params_meta(scope->params, scope->catalogue, "rotary_pct"), &partial) || (dim == 0 && partial > 0))) {
         dim = partial > 0 && partial <= 1 ? (uint32_t)(request->head_dim * partial) : 0;
     }
     return dim == 0 || dim > request->head_dim ? request->head_dim : dim;
