@@ -14,7 +14,7 @@ mlx-lm's own reader of published checkpoints, in float32, so that a wrong name o
 step is near a tie.
 """
 
-import json, os, re, shutil, sys
+import json, os, re, shutil, sys, types
 from pathlib import Path
 
 import mlx.core as mx
@@ -22,11 +22,13 @@ import mlx.nn as nn
 import numpy as np
 from mlx.utils import tree_flatten, tree_unflatten
 from mlx_lm import utils
+from mlx_lm.models import longcat_flash
 from safetensors.numpy import save_file
 
 mx.set_default_device(mx.cpu)
 mx.disable_compile()
 nn.gelu = nn.gelu_approx  # gemma and starcoder2: the checkpoints' own code has the tanh form
+longcat_flash.nn = types.SimpleNamespace(**{**vars(nn), "RMSNorm": lambda n, eps=1e-6: nn.RMSNorm(n, eps)})  # its own code's epsilon
 PROMPT, STEPS, MARGIN = 40, 16, 5e-3
 BASE = dict(
     vocab_size=128,
@@ -132,6 +134,11 @@ def step3p5(weights):
     return out
 
 
+def longcat(weights):
+    """Experts one by one; halves of a latent's matrix in one."""
+    return experts_one_by_one(whole_kv_b(weights))
+
+
 def wrapped(weights):
     """The text model of a multimodal checkpoint."""
     return {
@@ -218,6 +225,33 @@ FAMILIES = {
             norm_topk_prob=False,
         ),
         experts_one_by_one,
+    ),
+    "longcat_flash": (
+        dict(
+            {k: v for k, v in BASE.items() if k not in ("intermediate_size", "num_hidden_layers", "num_key_value_heads")},
+            model_type="longcat_flash",
+            architectures=["LongcatFlashForCausalLM"],
+            attention_method="MLA",
+            attention_bias=False,
+            num_layers=2,
+            ffn_hidden_size=40,
+            expert_ffn_hidden_size=16,
+            moe_topk=3,
+            n_routed_experts=6,
+            zero_expert_num=3,
+            zero_expert_type="identity",
+            kv_lora_rank=16,
+            q_lora_rank=24,
+            qk_rope_head_dim=8,
+            qk_nope_head_dim=16,
+            v_head_dim=16,
+            routed_scaling_factor=2.5,
+            mla_scale_q_lora=True,
+            mla_scale_kv_lora=True,
+            router_bias=False,
+            rms_norm_eps=1e-5,
+        ),
+        longcat,
     ),
     "mellum": (
         dict(

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Make reference models of families that neither mlx-lm nor the tools of the formats have: the passes are written out here, in float64,
-after the
-code that defines each family. Files and results are as make_family_references.py makes them.
+after the code that defines each family. Files and results are as make_family_references.py makes them.
 
   make_own_references.py OUT_DIR [NAME ...]
   make_own_references.py --gguf OUT_DIR [NAME ...]          NAME.gguf from NAME, as llama.cpp's converter does it; needs `pip install gguf`

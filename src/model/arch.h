@@ -45,6 +45,7 @@ struct arch_spec {
     bool q_norm, k_norm;                 /* required, before rope */
     bool qk_norm_after_rope;             /* both, when they are there */
     bool qk_norm_unweighted;             /* after rope, without a weight, in layers that rotate, unless use_qk_norm is false (llama 4) */
+    bool latents_scaled;                 /* latent attention: q and latents of width n are multiplied by sqrt(hidden / n) (longcat) */
     bool v_norm;                         /* values are normalised per head, without a weight; k also serves as v where there is no v */
     bool head_sizes_from_rows;           /* head sizes and numbers of key heads differ between layers: rows of q, k and v say them */
     bool heads_from_rows;                /* numbers of heads differ between layers: rows of q and k say them, by the one head size */
@@ -75,6 +76,8 @@ struct arch_spec {
     bool router_scales_input;       /* an expert reads x times its weight instead of being added with it; one a token (llama 4) */
     bool hf_experts_transposed;     /* config.json world, stacked without .weight: [experts][in][out] */
     bool hf_gate_up_interleaved;    /* config.json world: rows of gate and up alternate in the fused tensor */
+    bool shortcut_experts;          /* layers in two parts: experts read what the first part's feed-forward reads, and are added after the
+                                       second (longcat) */
     bool experts_beside_ffn;        /* a layer with experts has a dense feed-forward too, both read x (gemma4) */
     bool logit_scale_divides;       /* granite */
 

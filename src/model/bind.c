@@ -23,7 +23,7 @@ enum status bind_init(struct binder *binder, const struct catalogue *catalogue, 
     if (!binder->used)
         return error_set(err, STATUS_NO_MEMORY, "no memory to bind %llu tensors", (unsigned long long)catalogue_tensor_count(catalogue));
     TRY(bind_check_method(binder, err));
-    return role_names_init(&binder->names, catalogue, arch->roles, err);
+    return role_names_init(&binder->names, catalogue, arch->roles, params_u32(params, PARAM_LAYER_PARTS, 0), err);
 }
 
 enum status bind_init_named(struct binder *binder, const struct binder *like, const struct role_names *names, struct error *err) {

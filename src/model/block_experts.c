@@ -119,6 +119,7 @@ static enum status emit_experts(const struct layer_context *c, uint32_t in, uint
     TRY(block_gate_options(c, true, &gate.op, err));
     TRY(plan_add_buffer(b->plan, "experts_out", c->hidden, out, err));
     step.op.experts.experts = experts;
+    step.op.experts.zero_experts = params_u32(b->params, PARAM_ZERO_EXPERTS, 0);
     step.op.experts.top_k = top_k;
     step.op.experts.hidden = c->hidden;
     step.op.experts.expert_hidden = width;
@@ -198,6 +199,18 @@ static enum status emit_shared(const struct layer_context *c, uint32_t in, uint3
     return plan_add_step(b->plan, &add, err);
 }
 
+/* y += x times the weights of those experts whose output is their input. */
+static enum status emit_zero_experts(const struct layer_context *c, uint32_t in, uint32_t routing, uint32_t experts, uint32_t top_k,
+                                     uint32_t out, struct error *err) {
+    struct plan_step step = plan_step_of(OP_ZERO_EXPERTS, (int32_t)c->layer);
+    step.op.zero_experts.experts = experts;
+    step.op.zero_experts.top_k = top_k;
+    step.in[0] = in;
+    step.in[1] = routing;
+    step.out[0] = out;
+    return plan_add_step(c->binder->plan, &step, err);
+}
+
 /* The weight goes into the experts' input; they are then added with weight 1. */
 static enum status emit_take_weight(const struct layer_context *c, uint32_t in, uint32_t *routing, uint32_t *scaled, struct error *err) {
     struct plan_step step = plan_step_of(OP_TAKE_WEIGHT, (int32_t)c->layer);
@@ -212,11 +225,12 @@ static enum status emit_take_weight(const struct layer_context *c, uint32_t in, 
 
 enum status block_experts_routed(const struct layer_context *c, uint32_t router_in, uint32_t in, uint32_t *out, struct error *err) {
     struct binder *b = c->binder;
+    uint32_t zero = params_u32(b->params, PARAM_ZERO_EXPERTS, 0);
     uint32_t experts = params_u32(b->params, PARAM_EXPERTS, 0), top_k = params_u32(b->params, PARAM_TOP_K, c->layer), routing;
     if (top_k == 0 || top_k > experts)
         return error_set(err, STATUS_CORRUPT, "%s: layer %u: %u of %u experts for each token", catalogue_path(b->catalogue), c->layer,
                          top_k, experts);
-    TRY(emit_router(c, router_in, experts, top_k, &routing, err));
+    TRY(emit_router(c, router_in, experts + zero, top_k, &routing, err));
     if (b->arch->router_scales_input && top_k != 1)
         return error_set(err, STATUS_UNSUPPORTED, "%s: layer %u: experts that read scaled inputs are supported one a token, not %u",
                          catalogue_path(b->catalogue), c->layer, top_k);
@@ -227,6 +241,8 @@ enum status block_experts_routed(const struct layer_context *c, uint32_t router_
         TRY(emit_latent_experts(c, expert_in, routing, experts, top_k, out, err));
     else
         TRY(emit_experts(c, expert_in, routing, experts, top_k, out, err));
+    if (zero > 0)
+        TRY(emit_zero_experts(c, in, routing, experts, top_k, *out, err));
     return emit_shared(c, in, *out, err);
 }
 

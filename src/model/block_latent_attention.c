@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/math_f64.h"
+#include "base/memory.h"
 #include "model/block.h"
 
 #define LATENT_NORM_EPSILON 1e-6f /* of the norms inside the block, whatever the model's others have */
@@ -70,6 +71,32 @@ static enum status emit_norm(const struct layer_context *c, enum role role, uint
     return plan_add_step(c->binder->plan, &step, err);
 }
 
+/* What a latent of this width is multiplied by; config.json may turn it off. */
+static double latent_scale(const struct layer_context *c, const char *key, uint32_t width) {
+    bool scaled = c->binder->arch->latents_scaled;
+    if (scaled)
+        (void)meta_bool(params_meta(c->binder->params, c->binder->catalogue, key), &scaled);
+    return scaled ? sqrt((double)c->hidden / width) : 1;
+}
+
+/* The first elements of a key, its latent; the rotated ones stay. */
+static enum status emit_latent_scale(const struct layer_context *c, const struct latent_shape *shape, uint32_t key, struct error *err) {
+    double scale = latent_scale(c, "mla_scale_kv_lora", shape->latent);
+    if (scale == 1)
+        return STATUS_OK;
+    float *factors = memory_alloc_array(shape->key, sizeof *factors);
+    if (!factors)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the factors of a latent");
+    for (uint32_t i = 0; i < shape->key; i++)
+        factors[i] = i < shape->latent ? (float)scale : 1;
+    struct plan_step step = plan_step_of(OP_SCALE_VECTOR, (int32_t)c->layer);
+    enum status status = plan_add_constant(c->binder->plan, factors, shape->key, &step.constant[0], err);
+    memory_free(factors);
+    TRY(status);
+    step.out[0] = key;
+    return plan_add_step(c->binder->plan, &step, err);
+}
+
 struct latent_buffers {
     uint32_t narrow_q; /* q's own latent, normed; PLAN_NONE: q comes from the input at once */
     uint32_t q, key, out;
@@ -92,12 +119,14 @@ static enum status emit_inputs(const struct layer_context *c, const struct laten
     TRY(block_add_output(c, &step, ROLE_KV_A, shape->key, &buffers->key, err));
     TRY(plan_add_step(plan, &step, err));
     TRY(emit_norm(c, ROLE_KV_A_NORM, buffers->key, shape->latent, err));
+    TRY(emit_latent_scale(c, shape, buffers->key, err));
     if (narrow == 0)
         return STATUS_OK;
     TRY(emit_norm(c, ROLE_Q_A_NORM, buffers->narrow_q, (uint32_t)narrow, err));
     second.in[0] = buffers->narrow_q;
     TRY(block_add_output(c, &second, ROLE_Q_B, shape->heads * shape->head, &buffers->q, err));
-    return plan_add_step(plan, &second, err);
+    TRY(plan_add_step(plan, &second, err));
+    return block_scale(c, buffers->q, latent_scale(c, "mla_scale_q_lora", (uint32_t)narrow), err);
 }
 
 /* ---- positions and cache ---- */

@@ -162,7 +162,7 @@ static enum status open_prediction(struct model *draft, struct model *target, co
     struct role_names names;
     draft->arch = target->arch;
     draft->context = target->context;
-    TRY(role_names_init(&names, target->catalogue, target->arch->roles, err));
+    TRY(role_names_init(&names, target->catalogue, target->arch->roles, params_u32(&target->params, PARAM_LAYER_PARTS, 0), err));
     TRY(draft_find_prediction(&names, target->params.layers, &request, err));
     return build_draft(draft, target, files, &request, &names, err);
 }

@@ -30,6 +30,7 @@ struct param_rule {
 
 static const struct param_rule rules[PARAM_COUNT] = {
     [PARAM_LAYERS] = {"layers", "block_count", {"num_hidden_layers", "n_layer", "num_layers"}, INT_RULE(1, 4096)},
+    [PARAM_LAYER_PARTS] = {"layer_parts", NULL, {NULL}, INT_RULE(1, 2), INITIAL(1)},
     [PARAM_NEXTN_LAYERS] = {"nextn_layers", "nextn_predict_layers", {NULL}, INT_RULE(0, 64), INITIAL(0)},
     [PARAM_HIDDEN] = {"hidden", "embedding_length", {"hidden_size", "d_model", "n_embd"}, INT_RULE(1, 1 << 20)},
     [PARAM_VOCAB] = {"vocab", "vocab_size", {"vocab_size"}, INT_RULE(1, 1 << 24)},
@@ -60,6 +61,7 @@ static const struct param_rule rules[PARAM_COUNT] = {
                      INITIAL(0)},
     [PARAM_EXPERT_HIDDEN] =
         {"expert_hidden", "expert_feed_forward_length", {"moe_intermediate_size", "expert_ffn_hidden_size"}, true, INT_RULE(0, 1 << 20)},
+    [PARAM_ZERO_EXPERTS] = {"zero_experts", NULL, {"zero_expert_num"}, INT_RULE(0, 1 << 16), INITIAL(0)},
     [PARAM_SHARED_EXPERTS] = {"shared_experts",
                               "expert_shared_count",
                               {"n_shared_experts", "num_shared_experts", "num_shared_expert"},
@@ -274,7 +276,7 @@ enum status params_read(struct params *params, const struct catalogue *catalogue
     uint32_t all = params_u32(params, PARAM_LAYERS, 0), nextn = params_u32(params, PARAM_NEXTN_LAYERS, 0);
     if (nextn >= all)
         return error_set(err, STATUS_CORRUPT, "%s: %u prediction layers of %u layers in all", catalogue_path(catalogue), nextn, all);
-    params->layers = all - nextn;
+    params->layers = (all - nextn) * params_u32(params, PARAM_LAYER_PARTS, 0);
     for (enum param p = 0; p < PARAM_COUNT; p++)
         if (params->present[p] && params->count[p] != 1 && params->count[p] < params->layers)
             return error_set(err, STATUS_CORRUPT, "%s: %s has %u values for %u layers", catalogue_path(catalogue), rules[p].name,

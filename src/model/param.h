@@ -16,6 +16,7 @@
 
 enum param {
     PARAM_LAYERS,
+    PARAM_LAYER_PARTS,  /* each layer of the files is so many here: parts with attention and feed-forward of their own */
     PARAM_NEXTN_LAYERS, /* multi-token-prediction layers that LAYERS counts in GGUF */
     PARAM_HIDDEN,
     PARAM_VOCAB,
@@ -32,6 +33,7 @@ enum param {
     PARAM_EXPERTS,
     PARAM_TOP_K,
     PARAM_EXPERT_HIDDEN, /* per layer */
+    PARAM_ZERO_EXPERTS,  /* behind the others: their output is their input */
     PARAM_SHARED_EXPERTS,
     PARAM_SHARED_HIDDEN,
     PARAM_FIRST_DENSE, /* layers before the first with experts */
@@ -100,7 +102,7 @@ struct param_override {
     { PARAM_COUNT, NULL, NULL, PARAM_NO_INITIAL, 0 }
 
 struct params {
-    uint32_t layers; /* real ones: without multi-token prediction */
+    uint32_t layers; /* real ones: without multi-token prediction, with all parts */
     bool present[PARAM_COUNT];
     uint32_t count[PARAM_COUNT]; /* 1, or the file's layer count */
     double *values[PARAM_COUNT]; /* owned */

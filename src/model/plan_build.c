@@ -160,6 +160,19 @@ static enum status emit_parallel(struct build *b, const struct layer_context *c,
     return build_add(b, c, result, err);
 }
 
+/* Part of a layer with experts beside it: they run with the first part, and their sum waits for the end of the second. */
+static enum status emit_shortcut(struct build *b, const struct layer_context *c, struct error *err) {
+    uint32_t normed = PLAN_NONE, result;
+    bool first = c->layer % 2 == 0;
+    TRY(build_sublayer(b, c, ROLE_ATTENTION_NORM, ROLE_ATTENTION_POST_NORM, build_mixer_of(b, c->layer), err));
+    TRY(build_norm(b, c, ROLE_FFN_NORM, b->residual, &normed, err));
+    if (first)
+        TRY(block_experts(c, normed, &b->shortcut, err));
+    TRY(block_ffn(c, normed, &result, err));
+    TRY(build_add(b, c, result, err));
+    return first ? STATUS_OK : build_add(b, c, b->shortcut, err);
+}
+
 static bool is_parallel(const struct build *b) {
     static const char *const keys[] = {"use_parallel_residual", "parallel_attn"};
     bool parallel = b->binder->arch->parallel_blocks;
@@ -240,6 +253,8 @@ enum status build_layer(struct build *b, uint32_t layer, struct error *err) {
     bool window = context.window;
     if (b->binder->arch->one_sublayer) {
         TRY(build_sublayer(b, &context, ROLE_ATTENTION_NORM, ROLE_ATTENTION_POST_NORM, build_mixer_of(b, layer), err));
+    } else if (b->binder->arch->shortcut_experts) {
+        TRY(emit_shortcut(b, &context, err));
     } else if (is_parallel(b)) {
         TRY(emit_parallel(b, &context, build_mixer_of(b, layer), build_ffn_of(b, layer), err));
     } else {

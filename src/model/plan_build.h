@@ -28,6 +28,7 @@ struct build { /* a plan in the making */
     uint32_t kv_states[2];         /* last layer with keys and values of its own, of full and window layers */
     bool all_share;                /* every layer reads the keys and values of kv_states */
     uint32_t tables[2], halves[2]; /* rope tables of full and window layers, PLAN_NONE until needed */
+    uint32_t shortcut;             /* what experts will add at the end of the next layer */
     uint32_t selection;            /* the last choice of a sparse index */
 };
 

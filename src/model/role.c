@@ -176,12 +176,22 @@ static bool fill_expert(const char *pattern, int64_t expert, char *out, size_t o
     return length >= 0 && (size_t)length < out_bytes;
 }
 
+/* Puts the layer's part in place of '%'. */
+static void fill_part(char *name, uint32_t part) {
+    char *sign = strchr(name, '%');
+    if (sign)
+        *sign = (char)('0' + part);
+}
+
 static bool full_name(const struct role_names *names, enum role role, const char *pattern, uint32_t layer, int64_t expert, char *out) {
     char local[NAME_BYTES];
     if (!fill_expert(pattern, expert, local, sizeof local))
         return false;
     bool gguf = catalogue_world(names->catalogue) == CATALOGUE_GGUF;
+    uint32_t parts = names->parts ? names->parts : 1;
     int length;
+    fill_part(local, layer % parts);
+    layer /= parts;
     if (local[0] == '/')
         length = snprintf(out, NAME_BYTES, "%s", local + 1);
     else if (!rules[role].per_layer)
@@ -243,8 +253,8 @@ static void find_layers(struct role_names *names) {
 }
 
 enum status role_names_init(struct role_names *names, const struct catalogue *catalogue, const struct role_override *overrides,
-                            struct error *err) {
-    *names = (struct role_names){.catalogue = catalogue, .overrides = overrides};
+                            uint32_t parts, struct error *err) {
+    *names = (struct role_names){.catalogue = catalogue, .overrides = overrides, .parts = parts};
     if (catalogue_world(catalogue) == CATALOGUE_GGUF)
         return STATUS_OK;
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {

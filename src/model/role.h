@@ -3,7 +3,7 @@
  *
  * One table (role.c) holds the usual names; a family's row overrides single roles. GGUF names are "blk.<layer>.<name>.weight",
  * Hugging Face names "<prefix>layers.<layer>.<name>.weight", where the prefix (model., language_model.model., ...) is found by looking for
- * the embedding; some say "h." or "blocks." for layers. A '*' in a name stands for the expert's index; a '/' in front for the top of the
+ * the embedding; some say "h." or "blocks." for layers. A '*' in a name stands for the expert's index, '%' for the layer's part; a '/' in front for the top of the
  * files: no prefix, no layer. Names without ".weight" are tried too.
  */
 #pragma once
@@ -139,11 +139,12 @@ struct role_names {
     char prefix[64];                       /* Hugging Face: "model." */
     char layers[80]; /* what stands before a layer's number: "model.layers."; with one_layer in its place: "midlayer." */
     bool one_layer;
+    uint32_t parts; /* PARAM_LAYER_PARTS: layer l is part l % parts of the files' layer l / parts; 0: as 1 */
 };
 
 /* Finds the prefix. STATUS_NOT_FOUND: no embedding table, with the names that were tried. */
 MUST_CHECK enum status role_names_init(struct role_names *names, const struct catalogue *catalogue, const struct role_override *overrides,
-                                       struct error *err);
+                                       uint32_t parts, struct error *err);
 
 /*
  * Finds a role's tensor: layer is ignored for roles that are there once, expert < 0 means no expert index. suffix ".weight" also matches

@@ -43,6 +43,7 @@ enum op_kind {
     OP_SOFTCAP,           /* out: x                   x = cap tanh(x / cap) */
     OP_ROUTER,        /* in: l  out: r            r = [top_k ids as u32 bits][top_k weights]; constants: bias, scale per expert, or none */
     OP_EXPERTS,       /* in: x r out: y           weights gate, up, down (work list), constants their biases [experts][rows]; y is set */
+    OP_ZERO_EXPERTS,  /* in: x r out: y           y = fma(x, w, y) for each chosen expert whose id is `experts` or more */
     OP_MULTIPLY,      /* in: x  out: y            y *= x */
     OP_SHORT_CONV,    /* in: x  out: y            each channel over the row and the positions before it; constant 0: [kernel][channels],
                          oldest first, 1: bias or none; `state` keeps the last kernel - 1 inputs */
@@ -130,6 +131,9 @@ struct op {
             float cap;
         } softcap;
         struct {
+            uint32_t experts, top_k;
+        } zero_experts;
+        struct {
             uint32_t clusters, kept; /* all of one size */
         } keep_clusters;
         struct {
@@ -163,6 +167,7 @@ struct op {
         } router;
         struct {
             uint32_t experts, top_k, hidden, expert_hidden;
+            uint32_t zero_experts; /* ids from `experts` on that are not computed here */
             enum gate_kind gate;
             float a, b, c, d;
         } experts;
@@ -229,7 +234,7 @@ struct op_call {
     size_t work_count;
     float *park; /* [pairs][hidden]: outputs wait here, in any order, and are summed with the last part; NULL: experts come in increasing
                     index over all calls of the op and are added to y at once */
-    const uint32_t *pair_of; /* with park: [rows][top_k], where the output of a row's k-th expert is parked */
+    const uint32_t *pair_of; /* with park: [rows][top_k], where the output of a row's k-th expert is parked; UINT32_MAX: it has none */
     bool first_part, last_part;
 };
 

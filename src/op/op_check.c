@@ -155,6 +155,10 @@ void op_check(const struct op *op, const struct op_call *call) {
         CHECK(call->in[0] && call->in[1] && call->out[0] && call->out[1] && call->in_width[0] == call->out_width[0]);
         CHECK(call->in_width[1] == 2 && call->out_width[1] == 2);
         break;
+    case OP_ZERO_EXPERTS:
+        CHECK(call->in[0] && call->in[1] && call->out[0] && call->in_width[0] == call->out_width[0]);
+        CHECK(call->in_width[1] >= 2 * (size_t)op->zero_experts.top_k);
+        break;
     case OP_SCALE_BY_POSITION:
         CHECK(call->out[0] && call->row && op->scale_by_position.period > 0);
         break;

@@ -27,6 +27,7 @@ const char *op_kind_name(enum op_kind kind) {
         [OP_SOFTCAP] = "softcap",
         [OP_ROUTER] = "router",
         [OP_EXPERTS] = "experts",
+        [OP_ZERO_EXPERTS] = "zero_experts",
         [OP_MULTIPLY] = "multiply",
         [OP_SHORT_CONV] = "short_conv",
         [OP_DECAY] = "decay",

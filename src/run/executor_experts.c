@@ -64,8 +64,9 @@ static uint32_t sort_rows(struct executor *x, const struct op *op, const struct 
     for (size_t r = 0; r < call->rows; r++)
         for (uint32_t k = 0; k < top_k; k++) {
             uint32_t id = routed_expert(call, r, k);
-            CHECK(id < experts);
-            s->first[id + 1]++;
+            CHECK(id < experts + op->experts.zero_experts);
+            if (id < experts)
+                s->first[id + 1]++;
         }
     for (uint32_t e = 0; e < experts; e++) {
         if (s->first[e + 1])
@@ -74,7 +75,10 @@ static uint32_t sort_rows(struct executor *x, const struct op *op, const struct 
     }
     for (size_t r = 0; r < call->rows; r++)
         for (uint32_t k = 0; k < top_k; k++) {
-            uint32_t place = s->first[routed_expert(call, r, k)]++;
+            uint32_t id = routed_expert(call, r, k);
+            if (id >= experts)
+                continue;
+            uint32_t place = s->first[id]++;
             s->rows[place] = (uint32_t)r;
             s->ranks[place] = k;
         }
@@ -190,15 +194,17 @@ enum status executor_run_experts(struct executor *x, const struct plan_step *ste
     struct experts_scratch *s = &x->experts;
     struct experts_pass pass = {.step = step, .call = call, .used = sort_rows(x, &step->op, call)};
     bool few = call->rows <= PARK_ROWS;
-    if (x->trace)
+    if (x->trace && pass.used > 0)
         x->trace(x->trace_context,
                  &(struct executor_wanted){
                      .layer = step->layer, .position = x->rows[0].position, .rows = x->row_count, .experts = s->ids, .count = pass.used});
-    pass.cached = x->options.lives[record_of(x, step, s->ids[0])] != WEIGHT_RESIDENT;
+    pass.cached = pass.used > 0 && x->options.lives[record_of(x, step, s->ids[0])] != WEIGHT_RESIDENT;
     call->park = NULL;
     if (few && pass.cached) {
         call->park = s->park;
         call->pair_of = s->pair_of;
+        for (size_t p = 0; p < call->rows * step->op.experts.top_k; p++)
+            s->pair_of[p] = UINT32_MAX;
         for (uint32_t e = 0; e < pass.used; e++)
             for (uint32_t p = s->first[s->ids[e]]; p < s->first[s->ids[e] + 1]; p++)
                 s->pair_of[s->rows[p] * step->op.experts.top_k + s->ranks[p]] = p;

@@ -116,6 +116,7 @@ static const struct reference {
     {"llama-tied-bias", HF | GGUF},
     {"llama-tied-bias-fused", GGUF},
     {"llama4", HF},
+    {"longcat_flash", HF},
     {"mellum", HF},
     {"mimo", HF},
     {"mimo_v2_flash", HF},

@@ -84,6 +84,18 @@ static void weight_moves_from_sum_to_input(void **state) {
     assert_near((double)x[0], 3, 0); /* the shared expert reads it unscaled */
 }
 
+static void zero_experts_give_back_their_input(void **state) {
+    (void)state;
+    float x[2] = {3, -4}, routing[6] = {0, 0, 0, 0.5f, 0.25f, 2}, y[2] = {1, 1};
+    const uint32_t ids[3] = {4, 1, 6}; /* 1 is computed elsewhere */
+    memcpy(routing, ids, sizeof ids);
+    const struct op op = {.kind = OP_ZERO_EXPERTS, .zero_experts = {.experts = 4, .top_k = 3}};
+    const struct op_call call = {.rows = 1, .in = {x, routing}, .in_width = {2, 6}, .out = {y}, .out_width = {2}};
+    run(&op, &call);
+    assert_near((double)y[0], 1 + 3 * 2.5, 0);
+    assert_near((double)y[1], 1 - 4 * 2.5, 0);
+}
+
 static void experts_have_factors_of_their_own(void **state) {
     (void)state;
     float logits[4] = {1, 3, -2, 3}, routing[4], factors[4] = {7, 2, 7, -1};
@@ -127,6 +139,7 @@ int main(void) {
         cmocka_unit_test(queries_grow_in_steps_of_the_period),
         cmocka_unit_test(tokens_outside_of_the_best_clusters_come_last),
         cmocka_unit_test(weight_moves_from_sum_to_input),
+        cmocka_unit_test(zero_experts_give_back_their_input),
         cmocka_unit_test(experts_have_factors_of_their_own),
         cmocka_unit_test(long_contexts_take_the_second_set),
         cmocka_unit_test(dynamic_base_grows_beyond_the_trained_context),

@@ -199,9 +199,11 @@ static void sum_body(void *context, size_t begin, size_t end, unsigned worker) {
     for (size_t r = begin; r < end; r++) {
         float *y = job->call->out[0] + r * job->call->out_width[0];
         memset(y, 0, hidden * sizeof(float));
-        for (size_t k = 0; k < top_k; k++)
-            job->cpu->kernels->add_scaled(y, job->call->park + job->call->pair_of[r * top_k + k] * hidden, routing_weight(job, r, k),
-                                          hidden);
+        for (size_t k = 0; k < top_k; k++) {
+            uint32_t pair = job->call->pair_of[r * top_k + k];
+            if (pair != UINT32_MAX)
+                job->cpu->kernels->add_scaled(y, job->call->park + pair * hidden, routing_weight(job, r, k), hidden);
+        }
     }
 }
 

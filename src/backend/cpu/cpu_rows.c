@@ -97,6 +97,17 @@ static void run_take_weight(const struct rows_job *job, size_t r, const float *x
     job->cpu->kernels->scale(y, routing[1], call->out_width[0]);
 }
 
+static void run_zero_experts(const struct rows_job *job, size_t r, const float *x, float *y) {
+    const struct op *op = job->op;
+    const float *routing = job->call->in[1] + r * job->call->in_width[1];
+    for (uint32_t k = 0; k < op->zero_experts.top_k; k++) {
+        uint32_t id;
+        memcpy(&id, routing + k, sizeof id);
+        if (id >= op->zero_experts.experts)
+            job->cpu->kernels->add_scaled(y, x, routing[op->zero_experts.top_k + k], job->call->out_width[0]);
+    }
+}
+
 /* Whether cluster c is among the best: fewer than `kept` have a larger score, or the same and a lower number. */
 static bool is_kept(const float *scores, const struct op *op, uint32_t c) {
     uint32_t better = 0;
@@ -179,6 +190,9 @@ static void run_row(const struct rows_job *job, size_t r, unsigned worker) {
         break;
     case OP_TAKE_WEIGHT:
         run_take_weight(job, r, x, y);
+        break;
+    case OP_ZERO_EXPERTS:
+        run_zero_experts(job, r, x, y);
         break;
     case OP_SCALE_BY_POSITION:
         k->scale(y, scale_at(op, call->row[r].position), width);
