@@ -70,6 +70,23 @@ NEMOTRON = dict(
 )
 
 
+OLMO = dict(
+    BASE,
+    model_type="olmo_hybrid",
+    architectures=["OlmoHybridForCausalLM"],
+    rms_norm_eps=1e-6,
+    attention_bias=False,
+    layer_types=["linear_attention", "linear_attention", "linear_attention", "full_attention"],
+    linear_num_key_heads=2,
+    linear_num_value_heads=4,
+    linear_key_head_dim=12,
+    linear_value_head_dim=16,
+    linear_conv_kernel_dim=4,
+    linear_allow_neg_eigval=True,
+    rope_parameters=dict(rope_theta=500000.0, rope_type="default"),
+)
+
+
 def convolutions(weights):
     """[channels][kernel][1] -> [channels][1][kernel]"""
     return {
@@ -241,6 +258,8 @@ FAMILIES = {
         ),
         convolutions,
     ),
+    "olmo_hybrid": (OLMO, convolutions),
+    "olmo_hybrid-still": (dict(OLMO, rope_parameters=dict(rope_theta=None, rope_type="default")), convolutions),
     "nemotron_h": (NEMOTRON, nemotron),
     "nemotron_h-moe": (
         dict(
@@ -284,6 +303,20 @@ def publish_falcon(directory):
     config = FAMILIES["falcon_h1"][0]
     expected = (directory / "expected.safetensors").read_bytes()
     base.save(directory, config, falcon(config, load(directory / "model.safetensors")))
+    (directory / "expected.safetensors").write_bytes(expected)
+
+
+def publish_olmo(directory):
+    """Norms of linear layers under names that mlx-lm does not know."""
+    config = FAMILIES["olmo_hybrid-still"][0]
+    expected = (directory / "expected.safetensors").read_bytes()
+    out = {}
+    for key, value in load(directory / "model.safetensors").items():
+        layer = re.search(r"layers\.(\d+)\.", key)
+        if layer and config["layer_types"][int(layer[1])] == "linear_attention":
+            key = key.replace("input_layernorm", "attention_layer_norm").replace("post_attention_layernorm", "feedforward_layer_norm")
+        out[key] = value
+    base.save(directory, config, out)
     (directory / "expected.safetensors").write_bytes(expected)
 
 
@@ -524,3 +557,5 @@ if __name__ == "__main__":
         base.make(family, sys.argv[1])
         if family == "falcon_h1":
             publish_falcon(Path(sys.argv[1]) / family)
+        if family == "olmo_hybrid-still":
+            publish_olmo(Path(sys.argv[1]) / family)

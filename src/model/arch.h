@@ -24,6 +24,7 @@ enum norm_place {
     NORM_BEFORE,           /* x += f(norm(x)) */
     NORM_BEFORE_AND_AFTER, /* x += norm(f(norm(x))): gemma */
     NORM_AFTER,            /* x += norm(f(x)): olmo2 */
+    NORM_BEFORE_OR_AFTER,  /* before in layers that have such a norm, else after: olmo_hybrid */
     NORM_CARRIED,          /* x = norm(x), then x = a x + b f(x): minimax */
 };
 

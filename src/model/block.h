@@ -88,6 +88,8 @@ MUST_CHECK enum status block_bind_rates(const struct layer_context *context, uin
 /* The first `vectors` vectors of a buffer are divided by their lengths, in place. */
 MUST_CHECK enum status block_unit_lengths(const struct layer_context *context, uint32_t buffer, uint32_t vectors, uint32_t size,
                                           struct error *err);
+/* Epsilon of the norm in a recurrent block. */
+float block_recurrent_epsilon(const struct layer_context *context);
 /* buffer = gate(gate_buffer) * norm(buffer), head by head, in place; the norm is a recurrent block's. */
 struct head_gate {
     uint32_t heads, size;

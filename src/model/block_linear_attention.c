@@ -2,8 +2,8 @@
  * block_linear_attention: gated delta net (qwen3_next, qwen3_5): products of the input, a short convolution over q, k and v, their lengths
  * made 1, the delta rule with its state of fixed size, a norm per head with an output gate, output product.
  *
- * Model   Heads are value heads; several may share a key head. The inputs come in tensors of their own or, key head by key head, in
- *         two mixed ones; the ops take both orders, so that nothing is copied but the output gate.
+ * Model   Heads are value heads; several may share a key head. The inputs come in tensors of their own, q, k and v in one or in three, or,
+ *         key head by key head, in two mixed ones; the ops take all orders, so that nothing is copied but the output gate.
  */
 #include <math.h>
 
@@ -19,7 +19,8 @@ struct delta_shape {
 };
 struct delta_buffers {
     uint32_t qkv, z, b, a; /* b and a, and qkv and z, may be one buffer */
-    bool mixed_qkvz, mixed_ba;
+    uint32_t single[3];    /* q, k and v where each has a matrix and a convolution of its own */
+    bool mixed_qkvz, mixed_ba, apart;
 };
 
 static enum status read_shape(const struct layer_context *c, struct delta_shape *shape, struct error *err) {
@@ -49,9 +50,17 @@ static enum status emit_inputs(const struct layer_context *c, const struct delta
                                struct error *err) {
     struct plan_step step = plan_step_of(OP_MATMUL, (int32_t)c->layer);
     *out = (struct delta_buffers){.mixed_qkvz = bind_rows(c->binder, ROLE_RECURRENT_IN, c->layer) > 0,
-                                  .mixed_ba = bind_rows(c->binder, ROLE_DELTA_BA, c->layer) > 0};
+                                  .mixed_ba = bind_rows(c->binder, ROLE_DELTA_BA, c->layer) > 0,
+                                  .apart = bind_rows(c->binder, ROLE_Q, c->layer) > 0};
     step.in[0] = in;
-    if (out->mixed_qkvz) {
+    if (out->apart) {
+        struct plan_step first = step;
+        TRY(block_add_output(c, &first, ROLE_Q, shape->keys, &out->single[0], err));
+        TRY(block_add_output(c, &first, ROLE_K, shape->keys, &out->single[1], err));
+        TRY(block_add_output(c, &first, ROLE_V, shape->values, &out->single[2], err));
+        TRY(plan_add_step(c->binder->plan, &first, err));
+        TRY(block_add_output(c, &step, ROLE_DELTA_Z, shape->values, &out->z, err));
+    } else if (out->mixed_qkvz) {
         TRY(block_add_output(c, &step, ROLE_RECURRENT_IN, shape->channels + shape->values, &out->qkv, err));
     } else {
         TRY(block_add_output(c, &step, ROLE_DELTA_QKV, shape->channels, &out->qkv, err));
@@ -90,8 +99,30 @@ enum status block_unit_lengths(const struct layer_context *c, uint32_t buffer, u
     return plan_add_step(c->binder->plan, &step, err);
 }
 
+/* q, k and v, each convolved alone. */
+static enum status emit_convolutions(const struct layer_context *c, const struct delta_shape *shape, const struct delta_buffers *inputs,
+                                     uint32_t out, struct error *err) {
+    static const enum role roles[3] = {ROLE_DELTA_CONV_Q, ROLE_DELTA_CONV_K, ROLE_DELTA_CONV_V};
+    const uint32_t widths[3] = {shape->keys, shape->keys, shape->values};
+    for (uint32_t i = 0; i < 3; i++) {
+        struct plan_step step = plan_step_of(OP_SHORT_CONV, (int32_t)c->layer);
+        step.op.short_conv.groups = 1;
+        step.op.short_conv.group_stride = step.op.short_conv.parts[0] = widths[i];
+        step.op.short_conv.out_offset = i * shape->keys;
+        step.op.short_conv.silu = true;
+        step.in[0] = inputs->single[i];
+        step.out[0] = out;
+        TRY(block_convolve(c, roles[i], &step, err));
+    }
+    return block_unit_lengths(c, out, 2 * shape->key_heads, shape->key_dim, err);
+}
+
 static enum status emit_convolution(const struct layer_context *c, const struct delta_shape *shape, const struct delta_buffers *inputs,
                                     uint32_t *out, struct error *err) {
+    if (inputs->apart) {
+        TRY(plan_add_buffer(c->binder->plan, "qkv", shape->channels, out, err));
+        return emit_convolutions(c, shape, inputs, *out, err);
+    }
     uint32_t groups = inputs->mixed_qkvz ? shape->key_heads : 1;
     struct plan_step step = plan_step_of(OP_SHORT_CONV, (int32_t)c->layer);
     step.op.short_conv.groups = groups;
@@ -144,6 +175,7 @@ static enum status emit_rule(const struct layer_context *c, const struct delta_s
     op->delta_rule.gate_group = inputs->mixed_ba ? shared : shape->heads;
     op->delta_rule.gate_stride = inputs->mixed_ba ? 2 * shared : shape->heads;
     op->delta_rule.a_offset = inputs->mixed_ba ? shared : 0;
+    op->delta_rule.doubles = params_u32(c->binder->params, PARAM_DOUBLE_STRENGTH, c->layer) != 0;
     op->delta_rule.most = HUGE_VALF;
     op->delta_rule.scale = (float)(1 / sqrt(shape->key_dim));
     TRY(block_bind_rates(c, shape->heads, shape->heads, &step, err));
@@ -155,12 +187,18 @@ static enum status emit_rule(const struct layer_context *c, const struct delta_s
     return plan_add_step(plan, &step, err);
 }
 
+float block_recurrent_epsilon(const struct layer_context *c) {
+    const struct params *params = c->binder->params;
+    return (float)params_f64(params, params_has(params, PARAM_RECURRENT_NORM_EPSILON) ? PARAM_RECURRENT_NORM_EPSILON : PARAM_NORM_EPSILON,
+                             0);
+}
+
 enum status block_gated_norm(const struct layer_context *c, const struct head_gate *options, uint32_t mixed, struct error *err) {
     struct plan_step norm = plan_step_of(OP_NORM, (int32_t)c->layer), gate = plan_step_of(OP_GATE, (int32_t)c->layer);
     const struct bind_vector_request request = {.role = ROLE_RECURRENT_NORM, .suffix = ".weight", .layer = c->layer, .size = options->size};
     TRY(bind_vector(c->binder, &request, &norm.constant[0], err));
     norm.op.norm.norm = NORM_RMS;
-    norm.op.norm.epsilon = (float)params_f64(c->binder->params, PARAM_NORM_EPSILON, 0);
+    norm.op.norm.epsilon = block_recurrent_epsilon(c);
     norm.op.norm.vectors = options->heads;
     norm.op.norm.size = options->size;
     norm.in[0] = norm.out[0] = mixed;

@@ -32,8 +32,6 @@ static enum status bind_decays(const struct layer_context *c, uint32_t heads, ui
     return status;
 }
 
-#define OWN_NORM_EPSILON 1e-6f /* where q, k and v are activated the norm has this one, whatever the model's others have */
-
 /* RMS norm of each group alone, then all weights at once. */
 static enum status emit_group_norm(const struct layer_context *c, uint32_t buffer, uint32_t width, struct error *err) {
     struct binder *b = c->binder;
@@ -44,8 +42,7 @@ static enum status emit_group_norm(const struct layer_context *c, uint32_t buffe
         return error_set(err, STATUS_CORRUPT, "%s: %u elements do not divide into %u groups (group_norm_size)",
                          catalogue_path(b->catalogue), width, groups);
     TRY(block_norm(c, buffer, buffer, PLAN_NONE, PLAN_NONE, groups, width / groups, err));
-    if (b->arch->steady_activates)
-        b->plan->steps[b->plan->step_count - 1].op.norm.epsilon = OWN_NORM_EPSILON;
+    b->plan->steps[b->plan->step_count - 1].op.norm.epsilon = block_recurrent_epsilon(c);
     TRY(bind_vector(b, &request, &scale.constant[0], err));
     scale.out[0] = buffer;
     return plan_add_step(b->plan, &scale, err);

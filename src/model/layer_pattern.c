@@ -86,6 +86,9 @@ bool layer_rotates(const struct binder *b, uint32_t layer) {
         return false;
     if (mixer == MIXER_STEADY_ATTENTION && b->arch->steady_activates)
         return false;
+    const struct meta_value *theta = hf(b) ? meta_of(b, "rope_parameters/rope_theta") : NULL;
+    if (theta && theta->type == META_NULL) /* olmo_hybrid */
+        return false;
     if (hf(b) && meta_text(meta_of(b, "position_embedding_type"), &positions) && text_is(positions, "nope"))
         return false;
     if (!hf(b) && b->arch->gguf_finetuned_is_rope && meta_bool(meta_of(b, "rope.scaling.finetuned"), &flag) && !flag)

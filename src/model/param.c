@@ -144,6 +144,8 @@ static const struct param_rule rules[PARAM_COUNT] = {
                                  "ssm.state_size",
                                  {"linear_key_head_dim", "mamba_d_state", "ssm_state_size"},
                                  INT_RULE(1, 8192)},
+    [PARAM_RECURRENT_NORM_EPSILON] = {"recurrent_norm_epsilon", NULL, {NULL}, REAL_RULE(0, 1)},
+    [PARAM_DOUBLE_STRENGTH] = {"double_strength", NULL, {"linear_allow_neg_eigval"}, INT_RULE(0, 1), INITIAL(0)},
     [PARAM_NORM_GROUPS] = {"norm_groups", NULL, {"group_norm_size"}, INT_RULE(1, 4096), INITIAL(1)},
     [PARAM_TIED] = {"tied", NULL, {"tie_word_embeddings"}, INT_RULE(0, 1)},
 };

@@ -83,7 +83,9 @@ enum param {
     PARAM_RECURRENT_HEADS, /* linear attention: value heads, key heads, size of a key; state space: heads, groups, size of a state */
     PARAM_RECURRENT_KEY_HEADS,
     PARAM_RECURRENT_KEY_DIM,
-    PARAM_NORM_GROUPS, /* steady attention: pieces of a row that are normalised each alone */
+    PARAM_RECURRENT_NORM_EPSILON, /* of the norm in a recurrent block, where it differs from the model's */
+    PARAM_DOUBLE_STRENGTH,        /* linear attention: what is stored counts from 0 to 2, not to 1 */
+    PARAM_NORM_GROUPS,            /* steady attention: pieces of a row that are normalised each alone */
     PARAM_TIED,
     PARAM_COUNT,
 };

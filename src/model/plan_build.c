@@ -133,6 +133,8 @@ enum status build_sublayer(struct build *b, const struct layer_context *c, enum 
                            struct error *err) {
     uint32_t normed = PLAN_NONE, result;
     enum norm_place place = b->binder->arch->norm_place;
+    if (place == NORM_BEFORE_OR_AFTER)
+        place = bind_vector_size(b->binder, ROLE_ATTENTION_NORM, c->layer, ".weight") > 0 ? NORM_BEFORE : NORM_AFTER;
     if (place == NORM_CARRIED)
         return emit_carried(b, c, before, block, err);
     if (place == NORM_AFTER)

@@ -150,6 +150,7 @@ struct op {
             bool tiled;                            /* head h reads key head h % key_heads; else h / (heads / key_heads) */
             /* b and a of head h lie at offset + h / gate_group * gate_stride + h % gate_group */
             uint32_t gate_group, gate_stride, b_offset, a_offset;
+            bool doubles;       /* b's sigmoid counts twice */
             bool steady;        /* there is no a: constant 0 is each head's decay itself, and v is stored as it is */
             bool channel_decay; /* a is the decay itself, [heads][key_dim]; constants 0 and 1 are not used */
             float least, most;  /* bounds of the step softplus(a + bias) */

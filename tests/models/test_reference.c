@@ -156,6 +156,8 @@ static const struct reference {
     {"nemotron_h-moe", HF | GGUF},
     {"olmo2", HF | GGUF},
     {"olmo3", HF | GGUF},
+    {"olmo_hybrid", HF},
+    {"olmo_hybrid-still", HF},
     {"olmoe", HF},
     {"olmoe-mha", GGUF},
     {"phi", HF},

@@ -156,6 +156,8 @@ static void set_gates(const struct recurrent_job *job, size_t row, size_t head, 
     args->plain = call->in[1] == NULL;
     if (call->in[1])
         args->beta = math_sigmoid(*(call->in[1] + row * call->in_width[1] + op->delta_rule.b_offset + at));
+    if (op->delta_rule.doubles)
+        args->beta *= 2.0f;
 }
 
 /* Rows [begin, end) of a head's state, through all rows of a run. */

@@ -13,6 +13,7 @@ static const struct role_override roles[] = {
 
 static const struct param_override params[] = {
     {PARAM_EXPERT_RENORMALISE, NULL, NULL, PARAM_IN_HF, 1},
+    {PARAM_RECURRENT_NORM_EPSILON, NULL, NULL, PARAM_IN_HF, 1e-6},
     {PARAM_NORM_EPSILON, NULL, NULL, PARAM_IN_HF, 1e-5},
     PARAM_END,
 };
