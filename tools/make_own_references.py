@@ -8,7 +8,7 @@ after the code that defines each family. Files and results are as make_family_re
 Needs numpy and, to write bfloat16, `pip install "mlx[cpu]" mlx-lm`; the tests do not: what it makes is kept in tests/data/models.
 """
 
-import json, re, shutil, sys
+import json, re, sys
 from pathlib import Path
 
 import numpy as np
@@ -79,8 +79,8 @@ def by_group(x, kv_heads, dim):
 # ---- families: (config, {name: shape}, pass) ----
 
 
-def minimax():
-    """transformers, modeling_minimax.py, with the names of MiniMaxAI/MiniMax-Text-01"""
+def minimax(even=False):
+    """transformers, modeling_minimax.py, with the names of MiniMaxAI/MiniMax-Text-01; even: one factor for all, as GGUF has it"""
     heads, kv, dim, experts, width, layers = 4, 2, 16, 4, 24, 4
     kinds = [0, 0, 1, 0]
     config = dict(
@@ -101,10 +101,10 @@ def minimax():
         postnorm=True,
         layernorm_full_attention_alpha=3.5565588200778455,
         layernorm_full_attention_beta=1.0,
-        layernorm_linear_attention_alpha=3.0,
-        layernorm_linear_attention_beta=0.75,
-        layernorm_mlp_alpha=3.25,
-        layernorm_mlp_beta=1.25,
+        layernorm_linear_attention_alpha=3.5565588200778455 if even else 3.0,
+        layernorm_linear_attention_beta=1.0 if even else 0.75,
+        layernorm_mlp_alpha=3.5565588200778455 if even else 3.25,
+        layernorm_mlp_beta=1.0 if even else 1.25,
         shared_intermediate_size=0,
         shared_moe_mode="sigmoid",
         tie_word_embeddings=False,
@@ -311,6 +311,7 @@ def falcon(new=True):
 
 FAMILIES = {
     "minimax": minimax,
+    "minimax-even": lambda: minimax(True),
     "arcee": arcee,
     "gpt_neox": gpt_neox,
     "gpt_neox-sequential": lambda: gpt_neox(False),
@@ -426,7 +427,6 @@ def to_gguf(directory):
     out.write_kv_data_to_file()
     out.write_tensors_to_file()
     out.close()
-    shutil.copy(directory / "expected.safetensors", str(directory) + ".expected.safetensors")
 
 
 if __name__ == "__main__":

@@ -50,7 +50,8 @@ struct arch_spec {
     bool v_norm;                         /* values are normalised per head, without a weight; k also serves as v where there is no v */
     bool head_sizes_from_rows;           /* head sizes and numbers of key heads differ between layers: rows of q, k and v say them */
     bool heads_from_rows;                /* numbers of heads differ between layers: rows of q and k say them, by the one head size */
-    bool hf_qkv_by_group;                /* q, k, v in one tensor: each key head's queries, its key, its value, then the next key head's */
+    bool hf_qkv_by_group;                /* q, k, v in one tensor: each key head's queries, its key, its value, then the next key head's;
+                                            config.json's world, layers with steady attention in both */
     bool gguf_interleaved_qk;            /* GGUF stores q and k rows as neighbouring pairs (converter of llama): undone after the product */
     bool rope_pairs_gguf, rope_pairs_hf; /* rotates neighbours, else halves */
     bool gguf_value_heads_tiled;         /* linear attention: GGUF's converter moved value heads: head h reads key head h % key heads */
@@ -61,6 +62,7 @@ struct arch_spec {
     bool gguf_ignores_window; /* GGUF of this family has no window even if the checkpoint has one */
     double rope_theta, rope_window_theta; /* 0: usual */
     double rope_partial;                  /* rotated part of a head when config.json does not say; 0: all */
+    double gguf_full_rope;                /* GGUF: rotated part of a head in full layers, which its files do not say; 0: as they say */
     uint32_t gguf_yarn_unrounded_context; /* struct rope_request, unrounded_context */
     bool scale_window_rope;               /* a rope scaling holds in window layers too */
     bool rope_in_window_layers_only;      /* as soon as there are window layers, the full ones do not rotate (cohere2) */

@@ -62,7 +62,8 @@ static enum status read_shape(const struct layer_context *c, struct attention_sh
     if (layer_mixer(c->binder, c->layer) == MIXER_STEADY_ATTENTION)
         shape->kv_heads = shape->heads;
     uint64_t q_rows = bind_rows(c->binder, ROLE_Q, c->layer), all_rows = q_rows ? 0 : bind_rows(c->binder, ROLE_QKV, c->layer);
-    shape->by_group = c->binder->arch->hf_qkv_by_group && catalogue_world(c->binder->catalogue) == CATALOGUE_HF && all_rows > 0;
+    shape->by_group = c->binder->arch->hf_qkv_by_group && all_rows > 0 &&
+                      (catalogue_world(c->binder->catalogue) == CATALOGUE_HF || layer_mixer(c->binder, c->layer) == MIXER_STEADY_ATTENTION);
     if (shape->by_group) /* each key head adds two rows of heads to those of the queries */
         shape->kv_heads = all_rows / shape->head_dim > shape->heads ? (uint32_t)((all_rows / shape->head_dim - shape->heads) / 2) : 0;
     if (shape->heads == 0 || shape->kv_heads == 0 || shape->heads % shape->kv_heads != 0)

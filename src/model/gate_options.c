@@ -40,9 +40,10 @@ static enum status read_xielu(const struct layer_context *c, struct op *op, stru
 /* Limits by layer, of experts and of other feed-forwards; without one, or 0, nothing is clamped. */
 static void read_limit(const struct layer_context *c, bool of_experts, struct op *op) {
     double limit = 0;
-    const struct meta_value *list =
-        params_meta(c->binder->params, c->binder->catalogue, of_experts ? "swiglu_limits" : "swiglu_limits_shared");
-    if (!list || list->type != META_ARRAY || !meta_array_f64(list, c->layer, &limit))
+    bool gguf = catalogue_world(c->binder->catalogue) == CATALOGUE_GGUF;
+    const char *key = of_experts ? (gguf ? "swiglu_clamp_exp" : "swiglu_limits") : (gguf ? "swiglu_clamp_shexp" : "swiglu_limits_shared");
+    const struct meta_value *list = params_meta(c->binder->params, c->binder->catalogue, key);
+    if (!list || !(list->type == META_ARRAY ? meta_array_f64(list, c->layer, &limit) : meta_f64(list, &limit)))
         limit = 0;
     op->gate.gate = limit > 0 ? GATE_SILU_CLAMPED : GATE_SILU;
     op->gate.b = (float)limit;

@@ -85,15 +85,21 @@ static const struct param_rule rules[PARAM_COUNT] = {
     [PARAM_ATTENTION_SCALE] = {"attention_scale", "attention.scale", {"attention_multiplier"}, REAL_RULE(1e-9, 1e9)},
     [PARAM_EMBEDDING_SCALE] = {"embedding_scale", "embedding_scale", {"embedding_multiplier"}, REAL_RULE(-1e9, 1e9), INITIAL(1)},
     [PARAM_RESIDUAL_SCALE] = {"residual_scale", "residual_scale", {"residual_multiplier"}, REAL_RULE(-1e9, 1e9), INITIAL(1)},
-    [PARAM_ATTENTION_KEEP] =
-        {"attention_keep", NULL, {"full_attn_alpha_factor", "layernorm_full_attention_alpha"}, REAL_RULE(-1e6, 1e6), INITIAL(1)},
+    [PARAM_ATTENTION_KEEP] = {"attention_keep",
+                              "residual_scale",
+                              {"full_attn_alpha_factor", "layernorm_full_attention_alpha"},
+                              REAL_RULE(-1e6, 1e6),
+                              INITIAL(1)},
     [PARAM_ATTENTION_ADD] =
         {"attention_add", NULL, {"full_attn_beta_factor", "layernorm_full_attention_beta"}, REAL_RULE(-1e6, 1e6), INITIAL(1)},
-    [PARAM_LINEAR_KEEP] =
-        {"linear_keep", NULL, {"linear_attn_alpha_factor", "layernorm_linear_attention_alpha"}, REAL_RULE(-1e6, 1e6), INITIAL(1)},
+    [PARAM_LINEAR_KEEP] = {"linear_keep",
+                           "residual_scale",
+                           {"linear_attn_alpha_factor", "layernorm_linear_attention_alpha"},
+                           REAL_RULE(-1e6, 1e6),
+                           INITIAL(1)},
     [PARAM_LINEAR_ADD] =
         {"linear_add", NULL, {"linear_attn_beta_factor", "layernorm_linear_attention_beta"}, REAL_RULE(-1e6, 1e6), INITIAL(1)},
-    [PARAM_FFN_KEEP] = {"ffn_keep", NULL, {"mlp_alpha_factor", "layernorm_mlp_alpha"}, REAL_RULE(-1e6, 1e6), INITIAL(1)},
+    [PARAM_FFN_KEEP] = {"ffn_keep", "residual_scale", {"mlp_alpha_factor", "layernorm_mlp_alpha"}, REAL_RULE(-1e6, 1e6), INITIAL(1)},
     [PARAM_FFN_ADD] = {"ffn_add", NULL, {"mlp_beta_factor", "layernorm_mlp_beta"}, REAL_RULE(-1e6, 1e6), INITIAL(1)},
     [PARAM_LOGIT_SCALE] = {"logit_scale", "logit_scale", {"logit_scale", "logits_scaling"}, REAL_RULE(-1e9, 1e9), INITIAL(1)},
     [PARAM_VALUE_SCALE] = {"value_scale", "attention.value_scale", {"attention_value_scale"}, REAL_RULE(-1e9, 1e9), INITIAL(1)},

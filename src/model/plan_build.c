@@ -40,6 +40,7 @@ static enum status rope_table_for(struct build *b, uint32_t layer, bool window, 
                                    .theta_initial = arch->rope_theta,
                                    .window_theta_initial = arch->rope_window_theta,
                                    .partial_initial = arch->rope_partial,
+                                   .gguf_full_partial = arch->gguf_full_rope,
                                    .unrounded_context = arch->gguf_yarn_unrounded_context,
                                    .whole = params_has(b->binder->params, PARAM_KV_LATENT),
                                    .scale_window_layers = arch->scale_window_rope};
@@ -126,7 +127,10 @@ static enum status emit_carried(struct build *b, const struct layer_context *c, 
     TRY(block(c, b->residual, &result, err));
     TRY(block_scale(c, result, params_f64(params, add, c->layer), err));
     TRY(block_scale(c, b->residual, params_f64(params, keep, c->layer), err));
-    return build_add(b, c, result, err);
+    struct plan_step sum = plan_step_of(OP_ADD, (int32_t)c->layer);
+    sum.in[0] = result;
+    sum.out[0] = b->residual;
+    return plan_add_step(b->plan, &sum, err);
 }
 
 enum status build_sublayer(struct build *b, const struct layer_context *c, enum role before, enum role after, block_function *block,

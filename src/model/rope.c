@@ -98,6 +98,8 @@ static uint32_t read_dim(const struct rope_scope *scope, const struct rope_reque
         if (request->kind == ROPE_WINDOW_LAYERS &&
             meta_f64(params_meta(scope->params, scope->catalogue, "rope.dimension_count_swa"), &window_dim) && window_dim > 0)
             dim = window_dim < request->head_dim ? (uint32_t)window_dim : request->head_dim;
+        if (request->kind == ROPE_FULL_LAYERS && request->gguf_full_partial > 0)
+            dim = (uint32_t)(request->head_dim * request->gguf_full_partial);
     } else if (!request->whole &&
                (listed(scope, request, "partial_rotary_factors", &partial) || scope_f64(scope, "partial_rotary_factor", &partial) ||
                 meta_f64(params_meta(scope->params, scope->catalogue, "partial_rotary_factor"), &partial) ||

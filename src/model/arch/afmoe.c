@@ -22,6 +22,7 @@ static const struct param_override params[] = {
 
 const struct arch_spec arch_afmoe = {
     .name = "afmoe",
+    .gguf = ARCH_NAMES("afmoe"),
     .model_types = ARCH_NAMES("afmoe"),
     .architectures = ARCH_NAMES("AfmoeForCausalLM"),
     .params = params,

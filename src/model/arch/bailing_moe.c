@@ -31,8 +31,21 @@ static const struct param_override params[] = {
 
 const struct arch_spec arch_bailing_moe = {
     .name = "bailing_moe",
-    .model_types = ARCH_NAMES("bailing_moe", "bailing_moe_v2"),
-    .architectures = ARCH_NAMES("BailingMoeForCausalLM", "BailingMoeV2ForCausalLM"),
+    .gguf = ARCH_NAMES("bailingmoe"),
+    .model_types = ARCH_NAMES("bailing_moe"),
+    .architectures = ARCH_NAMES("BailingMoeForCausalLM"),
+    .params = params,
+    .roles = roles,
+    .hf_refused = ARCH_NAMES("norm_head", "norm_softmax"),
+    .gguf_interleaved_qk = true,
+    .pattern = PATTERN_ALL_FULL,
+};
+
+const struct arch_spec arch_bailing_moe_v2 = {
+    .name = "bailing_moe_v2",
+    .gguf = ARCH_NAMES("bailingmoe2"),
+    .model_types = ARCH_NAMES("bailing_moe_v2"),
+    .architectures = ARCH_NAMES("BailingMoeV2ForCausalLM"),
     .params = params,
     .roles = roles,
     .hf_refused = ARCH_NAMES("norm_head", "norm_softmax"),

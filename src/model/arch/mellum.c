@@ -1,12 +1,20 @@
 /* mellum: JetBrains' Mellum 2: the mixture of qwen3 with windows in most layers, each kind with a rotation of its own. */
 #include "model/arch/arch_rows.h"
 
+static const struct param_override params[] = {
+    {PARAM_EXPERT_RENORMALISE, NULL, NULL, PARAM_IN_GGUF, 1},
+    PARAM_END,
+};
+
 const struct arch_spec arch_mellum = {
     .name = "mellum",
+    .gguf = ARCH_NAMES("mellum"),
     .model_types = ARCH_NAMES("mellum"),
     .architectures = ARCH_NAMES("MellumForCausalLM"),
+    .params = params,
     .q_norm = true,
     .k_norm = true,
     .pattern = PATTERN_FROM_FILE,
+    .window_period = 4,
     .router = ROUTER_SOFTMAX,
 };

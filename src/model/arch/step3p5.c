@@ -29,6 +29,7 @@ static const struct param_override params[] = {
 
 const struct arch_spec arch_step3p5 = {
     .name = "step3p5",
+    .gguf = ARCH_NAMES("step35"),
     .model_types = ARCH_NAMES("step3p5"),
     .architectures = ARCH_NAMES("Step3p5ForCausalLM"),
     .params = params,
@@ -39,6 +40,7 @@ const struct arch_spec arch_step3p5 = {
     .heads_from_rows = true,
     .pattern = PATTERN_FROM_FILE,
     .window_period = 4,
+    .gguf_full_rope = 0.5,
     .gate = GATE_SILU_CLAMPED,
     .router = ROUTER_SIGMOID,
 };
