@@ -96,7 +96,7 @@ void cpu_pause(void) {
 
 static bool probe_isa(enum cpu_isa isa) {
     if (isa == CPU_ISA_NEON)
-        return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) && (getauxval(AT_HWCAP2) & HWCAP2_I8MM);
+        return getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
     return isa == CPU_ISA_REF;
 }
 

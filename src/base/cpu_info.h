@@ -11,7 +11,7 @@ enum cpu_isa {
     CPU_ISA_AVX2,   /* AVX2 + FMA + F16C */
     CPU_ISA_AVX512, /* F, BW, DQ, VL, VNNI */
     CPU_ISA_AMX,    /* AVX512 + AMX tile, int8, with permission from the kernel */
-    CPU_ISA_NEON,   /* dotprod + i8mm */
+    CPU_ISA_NEON,   /* dotprod */
     CPU_ISA_COUNT,
 };
 

@@ -11,6 +11,8 @@
 #include "kernel/amx/amx.h"
 #include "kernel/avx2/avx2.h"
 #include "kernel/avx512/avx512.h"
+#elif defined(__aarch64__)
+#include "kernel/neon/neon.h"
 #endif
 
 #pragma GCC diagnostic ignored "-Woverride-init" /* later initialisers replace earlier ones on purpose */
@@ -21,8 +23,9 @@ static const struct kernel_table tables[CPU_ISA_COUNT] = {
     [CPU_ISA_AVX2] = {REF_ENTRIES, AVX2_ENTRIES, .isa = CPU_ISA_AVX2},
     [CPU_ISA_AVX512] = {REF_ENTRIES, AVX2_ENTRIES, AVX512_ENTRIES, .isa = CPU_ISA_AVX512},
     [CPU_ISA_AMX] = {REF_ENTRIES, AVX2_ENTRIES, AVX512_ENTRIES, AMX_ENTRIES, .isa = CPU_ISA_AMX},
+#elif defined(__aarch64__)
+    [CPU_ISA_NEON] = {REF_ENTRIES, NEON_ENTRIES, .isa = CPU_ISA_NEON},
 #endif
-    [CPU_ISA_NEON] = {REF_ENTRIES, .isa = CPU_ISA_NEON},
 };
 
 /* A level is what the processor says; tiles, which virtual machines and compilers got wrong before, are tried (some 20 microseconds). */

@@ -1,0 +1,8 @@
+/*
+ * attention: attention with NEON; see kernel/wide/attention_body.inc.
+ */
+#include "kernel/neon/neon.h"
+#include "kernel/neon/wide.h"
+
+#define LEVEL(name) neon_##name
+#include "kernel/wide/attention_body.inc"
