@@ -130,11 +130,10 @@ struct stopping { /* cancels after the router of the third layer */
     int32_t last_layer;
 };
 
-static void stop(void *context, int32_t layer, const uint32_t *ids, uint32_t rows, uint32_t top_k) {
+static void stop(void *context, const struct executor_wanted *wanted) {
     struct stopping *stopping = context;
-    (void)ids, (void)rows, (void)top_k;
-    stopping->last_layer = layer;
-    if (layer == 2)
+    stopping->last_layer = wanted->layer;
+    if (wanted->layer == 2)
         sluice_cancel(stopping->model);
 }
 
