@@ -63,7 +63,7 @@ size_t matmul_many_bytes(size_t cols); /* of its scratch */
 
 #define ATTENTION_TILE 128 /* key positions per tile, aligned at position 0 */
 
-#define ATTENTION_QUERIES 64 /* query rows times heads that are worth handing over together: they share what is read and converted */
+#define ATTENTION_QUERIES 128 /* query rows times heads that are worth handing over together: they share what is read and converted */
 
 struct attention_range { /* positions that a query row sees: [begin, end), end > begin */
     size_t begin, end;

@@ -15,7 +15,7 @@
 #define WIDE_HEADS 4 /* heads, positions and vectors of values of attention at a time */
 #define WIDE_VECTORS 4
 #define BLOCK_VECTORS 2   /* of queries that share keys, for scores, */
-#define BLOCK_POSITIONS 8 /* and keys at a time; */
+#define BLOCK_POSITIONS 4 /* and keys at a time; */
 #define BLOCK_QUERIES 8   /* queries that share values, */
 #define BLOCK_VALUES 2    /* and vectors of these at a time */
 
