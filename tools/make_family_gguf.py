@@ -17,6 +17,7 @@ ARCHS = {
     "afmoe": MODEL_ARCH.AFMOE,
     "bailing_moe": MODEL_ARCH.BAILINGMOE,
     "bailing_moe_v2": MODEL_ARCH.BAILINGMOE2,
+    "jamba": MODEL_ARCH.JAMBA,
     "mellum": MODEL_ARCH.MELLUM,
     "minimax": MODEL_ARCH.MINIMAX01,
     "step3p5": MODEL_ARCH.STEP35,
@@ -72,6 +73,16 @@ def bailing_moe(out, c):
     out.add_expert_weights_norm(c["norm_topk_prob"])
 
 
+def jamba(out, c):
+    out.add_head_count(c["num_attention_heads"])
+    attention = [i % c["attn_layer_period"] == c["attn_layer_offset"] for i in range(c["num_hidden_layers"])]
+    out.add_head_count_kv([c["num_key_value_heads"] if a else 0 for a in attention])
+    out.add_ssm_conv_kernel(c["mamba_d_conv"])
+    out.add_ssm_inner_size(c["mamba_expand"] * c["hidden_size"])
+    out.add_ssm_state_size(c["mamba_d_state"])
+    out.add_ssm_time_step_rank(c["mamba_dt_rank"])
+
+
 def mellum(out, c):
     full, window = (c["rope_parameters"][k] for k in ("full_attention", "sliding_attention"))
     out.add_head_count(c["num_attention_heads"])
@@ -119,7 +130,7 @@ def step3p5(out, c):
     add(out, "rope_freqs.weight", np.array(factors + [1.0] * (c["head_dim"] // 2 - len(factors)), np.float32))
 
 
-KEYS = {f.__name__: f for f in (afmoe, bailing_moe, mellum, minimax, step3p5)} | {"bailing_moe_v2": bailing_moe}
+KEYS = {f.__name__: f for f in (afmoe, bailing_moe, jamba, mellum, minimax, step3p5)} | {"bailing_moe_v2": bailing_moe}
 
 
 def convert(name, c, key, w):
@@ -133,6 +144,11 @@ def convert(name, c, key, w):
         w = w + 1
     if key.endswith(("expert_bias", "router_bias")):
         key += ".bias"
+    if key.endswith("A_log"):
+        w = -np.exp(w)
+    if key.endswith("conv1d.weight"):
+        w = w[:, 0]
+    key = key.replace("feed_forward.experts", "mlp.experts")
     expert = re.fullmatch(r"(.*\.)block_sparse_moe\.experts\.(w[123])\.weight", key)
     if expert:
         key = "%smlp.experts.%s_proj.weight" % (expert[1], {"w1": "gate", "w2": "down", "w3": "up"}[expert[2]])

@@ -113,6 +113,18 @@ def granite(weights):
     return out
 
 
+def jamba(weights):
+    """Experts one by one."""
+    out = {}
+    for key, value in convolutions(weights).items():
+        expert = re.fullmatch(r"(.*\.feed_forward)\.switch_mlp\.(.*)", key)
+        for e in range(value.shape[0]) if expert else ():
+            out[f"{expert[1]}.experts.{e}.{expert[2]}"] = value[e]
+        if not expert:
+            out[key] = value
+    return out
+
+
 def nemotron(weights):
     names = {"fc1": "up_proj", "fc2": "down_proj"}
     out = {}
@@ -257,6 +269,27 @@ FAMILIES = {
             tie_word_embeddings=True,
         ),
         convolutions,
+    ),
+    "jamba": (
+        dict(
+            BASE,
+            model_type="jamba",
+            architectures=["JambaForCausalLM"],
+            rms_norm_eps=1e-6,
+            attn_layer_offset=2,
+            attn_layer_period=4,
+            expert_layer_offset=1,
+            expert_layer_period=2,
+            num_experts=4,
+            num_experts_per_tok=2,
+            mamba_d_conv=4,
+            mamba_d_state=12,
+            mamba_expand=2,
+            mamba_dt_rank=5,
+            mamba_conv_bias=True,
+            mamba_proj_bias=False,
+        ),
+        jamba,
     ),
     "olmo_hybrid": (OLMO, convolutions),
     "olmo_hybrid-still": (dict(OLMO, rope_parameters=dict(rope_theta=None, rope_type="default")), convolutions),
@@ -550,7 +583,16 @@ if __name__ == "__main__":
             to_gguf(Path(sys.argv[2]) / family)
         sys.exit(0)
     import make_family_references as base
+    import mlx.core as mx
+    from mlx_lm.models import jamba as jamba_model
 
+    def mixture(self, x):
+        """As the family's own code has it: weights are not divided by their sum."""
+        scores = mx.softmax(self.router(x), axis=-1)
+        best = mx.argpartition(-scores, kth=self.num_experts_per_tok - 1, axis=-1)[..., : self.num_experts_per_tok]
+        return (self.switch_mlp(x, best) * mx.take_along_axis(scores, best, axis=-1)[..., None]).sum(axis=-2)
+
+    jamba_model.JambaSparseMoeBlock.__call__ = mixture
     base.FAMILIES = {name: (config, None if rename is falcon else rename) for name, (config, rename) in FAMILIES.items()}
     for family in sys.argv[2:] or FAMILIES:
         base.make(family, sys.argv[1])

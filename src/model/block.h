@@ -45,6 +45,8 @@ MUST_CHECK enum status block_linear_attention(const struct layer_context *contex
 MUST_CHECK enum status block_delta_attention(const struct layer_context *context, uint32_t in, uint32_t *out, struct error *err);
 /* State space (Mamba 2), with its convolution, gate and norm; */
 MUST_CHECK enum status block_state_space(const struct layer_context *context, uint32_t in, uint32_t *out, struct error *err);
+/* State space whose rates differ from element to element (Mamba 1). */
+MUST_CHECK enum status block_selective_space(const struct layer_context *context, uint32_t in, uint32_t *out, struct error *err);
 /* side by side with attention: the sum of both. */
 MUST_CHECK enum status block_attention_and_state_space(const struct layer_context *context, uint32_t in, uint32_t *out, struct error *err);
 /* A gated short convolution in the place of attention. */
@@ -85,6 +87,8 @@ MUST_CHECK enum status block_convolve(const struct layer_context *context, enum 
 /* Constants 0 and 1 of a decay: rates of the heads, negative, as they are in GGUF and -exp of what config.json's world holds; biases. */
 MUST_CHECK enum status block_bind_rates(const struct layer_context *context, uint32_t heads, uint32_t biases, struct plan_step *step,
                                         struct error *err);
+/* The rates alone, so many. */
+MUST_CHECK enum status block_bind_rate(const struct layer_context *context, uint64_t count, uint32_t *constant, struct error *err);
 /* The first `vectors` vectors of a buffer are divided by their lengths, in place. */
 MUST_CHECK enum status block_unit_lengths(const struct layer_context *context, uint32_t buffer, uint32_t vectors, uint32_t size,
                                           struct error *err);

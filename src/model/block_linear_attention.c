@@ -139,21 +139,25 @@ static enum status emit_convolution(const struct layer_context *c, const struct 
 
 /* ---- the rule ---- */
 
-enum status block_bind_rates(const struct layer_context *c, uint32_t heads, uint32_t biases, struct plan_step *step, struct error *err) {
+enum status block_bind_rate(const struct layer_context *c, uint64_t count, uint32_t *constant, struct error *err) {
     struct binder *b = c->binder;
-    bool gguf = catalogue_world(b->catalogue) == CATALOGUE_GGUF;
-    struct bind_vector_request request = {.role = ROLE_RECURRENT_RATE, .suffix = ".weight", .layer = c->layer, .size = heads};
-    TRY(bind_vector(b, &request, &step->constant[0], err));
-    request.role = ROLE_RECURRENT_RATE_BIAS;
-    request.suffix = gguf ? ".bias" : "_bias";
-    request.size = biases;
-    TRY(bind_vector(b, &request, &step->constant[1], err));
-    if (step->constant[0] == PLAN_NONE || gguf)
+    const struct bind_vector_request request = {.role = ROLE_RECURRENT_RATE, .suffix = ".weight", .layer = c->layer, .size = count};
+    TRY(bind_vector(b, &request, constant, err));
+    if (*constant == PLAN_NONE || catalogue_world(b->catalogue) == CATALOGUE_GGUF)
         return STATUS_OK;
-    float *rates = b->plan->constant_data + b->plan->constants[step->constant[0]].offset;
-    for (uint32_t h = 0; h < heads; h++)
-        rates[h] = -(float)math_exp_f64((double)rates[h]);
+    float *rates = b->plan->constant_data + b->plan->constants[*constant].offset;
+    for (uint64_t i = 0; i < count; i++)
+        rates[i] = -(float)math_exp_f64((double)rates[i]);
     return STATUS_OK;
+}
+
+enum status block_bind_rates(const struct layer_context *c, uint32_t heads, uint32_t biases, struct plan_step *step, struct error *err) {
+    const struct bind_vector_request request = {.role = ROLE_RECURRENT_RATE_BIAS,
+                                                .suffix = catalogue_world(c->binder->catalogue) == CATALOGUE_GGUF ? ".bias" : "_bias",
+                                                .layer = c->layer,
+                                                .size = biases};
+    TRY(block_bind_rate(c, heads, &step->constant[0], err));
+    return bind_vector(c->binder, &request, &step->constant[1], err);
 }
 
 static enum status emit_rule(const struct layer_context *c, const struct delta_shape *shape, const struct delta_buffers *inputs,

@@ -217,7 +217,7 @@ block_function *build_mixer_of(const struct build *b, uint32_t layer) {
     case MIXER_STEADY_ATTENTION:
         return block_attention;
     case MIXER_STATE_SPACE:
-        return block_state_space;
+        return bind_rows(b->binder, ROLE_SPACE_INPUTS, layer) > 0 ? block_selective_space : block_state_space;
     case MIXER_ATTENTION_AND_STATE_SPACE:
         return block_attention_and_state_space;
     case MIXER_SHORT_CONV:

@@ -55,6 +55,11 @@ enum role {
     ROLE_RECURRENT_RATE, /* [heads]: GGUF: -exp(what config.json's world holds) */
     ROLE_RECURRENT_RATE_BIAS,
     ROLE_RECURRENT_SKIP, /* [heads]: how much of its input is added to a head's output */
+    ROLE_SPACE_INPUTS, /* state space with a rate for each element: the narrow step, B and C from x; norms of the three; the step widened */
+    ROLE_SPACE_STEP_NORM,
+    ROLE_SPACE_B_NORM,
+    ROLE_SPACE_C_NORM,
+    ROLE_SPACE_STEP,
     ROLE_RECURRENT_NORM,
     ROLE_RECURRENT_OUT,
     ROLE_DELTA_QKV, /* gated delta net: inputs of the convolution, */

@@ -64,6 +64,7 @@ enum norm_kind { NORM_RMS, NORM_LAYER, NORM_L2 /* by the sum of squares, no weig
 
 #define OP_BUFFERS_MAX 4
 #define OP_WEIGHTS_MAX 4
+#define OP_KEY_RATES_MAX 256 /* elements of a key with rates of their own */
 #define OP_KERNEL_MAX 16 /* positions that a short convolution sees; kernel.h has the same limit */
 
 struct op {
@@ -150,6 +151,7 @@ struct op {
             bool tiled;                            /* head h reads key head h % key_heads; else h / (heads / key_heads) */
             /* b and a of head h lie at offset + h / gate_group * gate_stride + h % gate_group */
             uint32_t gate_group, gate_stride, b_offset, a_offset;
+            bool key_rates;     /* constant 0 has a rate for each element of a head's key, [heads][key_dim] */
             bool doubles;       /* b's sigmoid counts twice */
             bool steady;        /* there is no a: constant 0 is each head's decay itself, and v is stored as it is */
             bool channel_decay; /* a is the decay itself, [heads][key_dim]; constants 0 and 1 are not used */

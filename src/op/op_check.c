@@ -109,6 +109,7 @@ static void check_delta_rule(const struct op *op, const struct op_call *call) {
         CHECK(call->in[1] && call->in_width[2] == (size_t)op->delta_rule.heads * op->delta_rule.key_dim);
     else
         CHECK(op->delta_rule.a_offset + gates_end(op) <= call->in_width[2] && call->constant[0] && call->constant[1]);
+    CHECK(!op->delta_rule.key_rates || op->delta_rule.key_dim <= OP_KEY_RATES_MAX);
     CHECK(op->delta_rule.channel_decay || op->delta_rule.most > op->delta_rule.least);
 }
 

@@ -92,6 +92,7 @@ static const struct reference {
     {"hunyuan_v1_dense", HF | GGUF},
     {"hunyuan_v1_moe", HF | GGUF},
     {"internlm3", HF},
+    {"jamba", HF | GGUF},
     {"kimi_k25-wrapper", HF},
     {"kimi_linear", HF | GGUF},
     {"lfm2", HF | GGUF},

@@ -179,14 +179,15 @@ static void expect_head(const struct op *op, const struct numbers *n, bool plain
     size_t at = row * gates + h / op->delta_rule.gate_group * op->delta_rule.gate_stride + h % op->delta_rule.gate_group;
     double step = log1p(exp((double)n->gates[at + op->delta_rule.a_offset] + (double)n->bias[h]));
     step = fmin(fmax(step, (double)op->delta_rule.least), (double)op->delta_rule.most);
-    double beta = plain ? step : 1 / (1 + exp(-(double)n->gates[at + op->delta_rule.b_offset]));
+    double beta = plain ? step : (op->delta_rule.doubles ? 2 : 1) / (1 + exp(-(double)n->gates[at + op->delta_rule.b_offset]));
+    const float *rate = n->rate + h * (op->delta_rule.key_rates ? dk : 1);
     const float *x = n->x + row * width, *q = x + op->delta_rule.q_offset + key * dk, *k = x + op->delta_rule.k_offset + key * dk;
     for (size_t j = 0; j < dv; j++) {
         double *held = n->held + (h * dv + j) * dk, sum = 0, out = 0, v = (double)x[op->delta_rule.v_offset + h * dv + j];
         for (size_t i = 0; i < dk; i++)
-            sum +=
-                (held[i] *= op->delta_rule.channel_decay ? (double)n->decays[(row * heads + h) * dk + i] : exp((double)n->rate[h] * step)) *
-                (double)k[i];
+            sum += (held[i] *= op->delta_rule.channel_decay ? (double)n->decays[(row * heads + h) * dk + i]
+                                                            : exp((double)rate[op->delta_rule.key_rates ? i : 0] * step)) *
+                   (double)k[i];
         for (size_t i = 0; i < dk; i++)
             out += (held[i] += beta * (plain ? v : v - sum) * (double)k[i]) * (double)q[i];
         out = out * (double)op->delta_rule.scale + (n->skip ? (double)n->skip[h] * v : 0);
@@ -208,14 +209,14 @@ static void check_delta(const struct op *op, bool plain, bool skip) {
     struct numbers n = {.x = numbers(ROWS * width),
                         .gates = numbers(ROWS * gates),
                         .decays = numbers(ROWS * heads * dk),
-                        .rate = numbers(heads),
+                        .rate = numbers(heads * dk),
                         .bias = numbers(heads),
                         .skip = skip ? numbers(heads) : NULL,
                         .want = numbers(ROWS * heads * dv),
                         .held = calloc(heads * dv * dk, sizeof(double))};
     assert_non_null(n.held);
-    for (size_t h = 0; h < heads; h++)
-        n.rate[h] = -fabsf(n.rate[h]);
+    for (size_t i = 0; i < heads * dk; i++)
+        n.rate[i] = -fabsf(n.rate[i]);
     for (size_t i = 0; i < ROWS * heads * dk; i++)
         n.decays[i] = fabsf(n.decays[i]);
     bool channel = op->delta_rule.channel_decay;
@@ -251,6 +252,11 @@ static void delta_rule(void **state) {
                                    .most = 1e30f,
                                    .scale = 0.35f}};
     check_delta(&op, false, false);
+    op.delta_rule.doubles = true;
+    op.delta_rule.scale = 0.1f;
+    check_delta(&op, false, false);
+    op.delta_rule.doubles = false;
+    op.delta_rule.scale = 0.35f;
     op.delta_rule.tiled = true;
     check_delta(&op, false, false);
     op.delta_rule.tiled = false;
@@ -303,6 +309,19 @@ static void state_space(void **state) {
     check_delta(&op, true, true);
     op.delta_rule.least = 0.6f, op.delta_rule.most = 0.9f;
     check_delta(&op, true, false);
+    op = (struct op){.kind = OP_DELTA_RULE, /* channels with a rate for each element of their states */
+                     .delta_rule = {.heads = 11,
+                                    .key_heads = 1,
+                                    .key_dim = 18,
+                                    .value_dim = 1,
+                                    .k_offset = 11,
+                                    .q_offset = 29,
+                                    .gate_group = 11,
+                                    .gate_stride = 11,
+                                    .key_rates = true,
+                                    .most = 1e30f,
+                                    .scale = 1}};
+    check_delta(&op, true, true);
 }
 
 static void decay(void **state) {

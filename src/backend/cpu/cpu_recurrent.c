@@ -132,8 +132,8 @@ void cpu_run_decay(struct cpu_backend *cpu, const struct op *op, const struct op
 
 /* ---- delta rule ---- */
 
-/* Strength and decay of one row. */
-static void set_gates(const struct recurrent_job *job, size_t row, size_t head, struct delta_rule_args *args) {
+/* Strength and decay of one row; decays: room for those of a key's elements. */
+static void set_gates(const struct recurrent_job *job, size_t row, size_t head, struct delta_rule_args *args, float *decays) {
     const struct op *op = job->op;
     const struct op_call *call = job->call;
     size_t at = head / op->delta_rule.gate_group * op->delta_rule.gate_stride + head % op->delta_rule.gate_group;
@@ -150,7 +150,11 @@ static void set_gates(const struct recurrent_job *job, size_t row, size_t head, 
         float step = math_softplus(a[op->delta_rule.a_offset + at] + call->constant[1][head]);
         step = step < op->delta_rule.least ? op->delta_rule.least : step;
         step = step > op->delta_rule.most ? op->delta_rule.most : step;
-        args->decay = math_exp(call->constant[0][head] * step);
+        const float *rates = call->constant[0] + head * (op->delta_rule.key_rates ? op->delta_rule.key_dim : 1);
+        for (size_t i = 0; op->delta_rule.key_rates && i < op->delta_rule.key_dim; i++)
+            decays[i] = math_exp(rates[i] * step);
+        args->decays = op->delta_rule.key_rates ? decays : NULL;
+        args->decay = op->delta_rule.key_rates ? 1.0f : math_exp(rates[0] * step);
         args->beta = step;
     }
     args->plain = call->in[1] == NULL;
@@ -168,6 +172,7 @@ static void advance(const struct recurrent_job *job, size_t run, size_t head, si
     size_t key_head = op->delta_rule.tiled ? head % key_heads : head / (op->delta_rule.heads / key_heads);
     size_t value = head * op->delta_rule.value_dim + begin;
     const struct recurrent_view *state = &call->recurrent[call->row[first].sequence];
+    float decays[OP_KEY_RATES_MAX];
     struct delta_rule_args args = {.before = state->before + value * key_dim,
                                    .after = state->after + value * key_dim,
                                    .rows = end - begin,
@@ -183,7 +188,7 @@ static void advance(const struct recurrent_job *job, size_t run, size_t head, si
         args.k = x + op->delta_rule.k_offset + key_head * key_dim;
         args.v = x + op->delta_rule.v_offset + value;
         args.out = call->out[0] + r * call->out_width[0] + value;
-        set_gates(job, r, head, &args);
+        set_gates(job, r, head, &args, decays);
         job->cpu->kernels->delta_rule(&args);
         if (call->constant[2])
             job->cpu->kernels->add_scaled(args.out, args.v, call->constant[2][head], args.rows);
