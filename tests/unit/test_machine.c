@@ -34,14 +34,16 @@ static int begin(void **state) {
     return 0;
 }
 
-static int remove_entry(const char *path, const struct stat *about, int type, struct FTW *place) {
-    (void)about, (void)type, (void)place;
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place) {
+    (void)info;
+    (void)kind;
+    (void)place;
     return remove(path);
 }
 
 static int end(void **state) {
     (void)state;
-    return nftw(root, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    return nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
 static const uint64_t MI = 1 << 20, GI = 1 << 30;
