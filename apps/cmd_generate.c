@@ -121,10 +121,16 @@ static sluice_status read_prompt(const struct options *options, sluice_model *mo
     if (!options_text(options, "prompt-file") && isatty(STDIN_FILENO))
         log_line(LOG_NOTICE, "type the prompt, end it with Ctrl-D");
     sluice_status status = app_read_text(options_text(options, "prompt-file"), &bytes, &size, error);
-    if (status == SLUICE_OK) {
+    if (status != SLUICE_OK)
+        return status;
+    const char *zero = memchr(bytes, 0, size);
+    if (zero) { /* an image or a program: its tokens would mean nothing, and be very many */
+        error->status = status = SLUICE_INVALID;
+        (void)snprintf(error->text, sizeof error->text, "the prompt is no text: byte %zu is 0; name a text file", (size_t)(zero - bytes));
+    } else {
         status = sluice_tokenize(model, bytes, size, flags, ids, count, error);
-        sluice_free(bytes);
     }
+    sluice_free(bytes);
     return status;
 }
 

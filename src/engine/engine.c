@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "engine/engine_internal.h"
+#include "engine/machine.h"
 
 #define QUEUE_DEPTH 32  /* requests in flight; the store splits and orders them */
 #define LARGE_ARRAY 256 /* metadata lists longer than this are the tokenizer's */
@@ -356,6 +357,16 @@ void engine_set_queue_wrapper(struct sluice_model *m, struct queue_wrapper wrapp
     m->queue_wrapper = wrapper;
 }
 
+/* Says in the plan that a limit left weights unlocked; another cause of that is not the user's to change. */
+static void note_unlocked(struct sluice_model *m) {
+    sluice_plan *p = &m->memory.plan;
+    uint64_t wanted = p->trunk_bytes + p->cache_bytes + p->staging_bytes, locked = memory_process_read().locked_bytes;
+    char some[32], all[32];
+    if (p->note[0] == 0 && locked < wanted && machine_memory_read().lock_limit_bytes < wanted)
+        (void)snprintf(p->note, sizeof p->note, "%s of %s of weights are locked in memory, `ulimit -l unlimited` before it allows all",
+                       text_format_size(locked, some, sizeof some), text_format_size(wanted, all, sizeof all));
+}
+
 sluice_status sluice_load(sluice_model *m, const sluice_load_options *options, sluice_error *error) {
     struct error err = {0};
     if (m->loaded)
@@ -372,6 +383,8 @@ sluice_status sluice_load(sluice_model *m, const sluice_load_options *options, s
         status = load_rest(m, &err);
     m->load_ns = clock_now_ns() - start;
     m->loaded = status == STATUS_OK;
+    if (m->loaded)
+        note_unlocked(m);
     if (status != STATUS_OK)
         unload(m);
     return engine_report(status, &err, error);

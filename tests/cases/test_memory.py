@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
 """Memory, streaming and what a run tells of it: cases E of docs/CASES.md, one test each, named by its number. PROGRAM DATA."""
 
+import ctypes
 import json
 import os
 import random
 import re
 import resource
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 
 import model_files
-from model_files import Case, Run, main
+from model_files import Case, Run, main, toy
 
 TIGHT = "24M"  # the demo model with about three quarters of its experts
 
@@ -31,6 +34,151 @@ class Memory(Case):
         self.assertEqual(run.code, code, run.err)
         run.metrics = json.loads(self.read(metrics)) if code == 0 else None
         return run
+
+
+def limited(preexec, *arguments):
+    """(code, standard output, standard error) of a run that began with preexec()."""
+    done = subprocess.run([model_files.PROGRAM, *arguments], capture_output=True, preexec_fn=preexec, timeout=120)
+    return done.returncode, done.stdout, done.stderr.decode()
+
+
+def file_limit(size):
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+    return limit
+
+
+def lock_limit():
+    drop_from_bounding_set, may_lock = 24, 14
+    ctypes.CDLL(None).prctl(drop_from_bounding_set, may_lock, 0, 0, 0)  # else root may lock everything
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (1 << 16, 1 << 16))
+
+
+class Budget(Memory):
+    def test_e01_reads_what_it_misses(self):
+        run = self.demo_run("--ram", TIGHT, tokens=200)
+        reads, times = run.metrics["reads"], run.metrics["times"]
+        self.assertEqual(run.metrics["memory"]["swap_bytes"], 0)
+        self.assertEqual(run.metrics["plan"]["streamed_bytes_per_pass"], 0)
+        missed = run.metrics["plan"]["token_expert_bytes"] * (1 - reads["hit_rate_decode"])
+        self.assertAlmostEqual(reads["demanded_bytes_per_token"] / missed, 1, delta=0.05)
+        self.assertLessEqual(reads["read_bytes"], reads["demanded_bytes"] + reads["reads"] * 2 * 4096)
+        self.assertLess(times["token_p50_s"], 10 * times["decode_s"] / 199)
+
+    def test_e02_budget_that_cannot_fit(self):
+        small = self.demo_run("--ram", "9M", "--ctx", "2048", code=3).err
+        for part in ("process", "keys and values for 2048 tokens", "activations", "smallest"):
+            self.assertIn(part, small)
+        huge = self.demo_run("--ram", "900T", quiet=False)
+        self.assertEqual(huge.err.count("lowered"), 1, huge.err)
+        self.assertLess(huge.metrics["memory"]["peak_bytes"], huge.metrics["plan"]["planned_bytes"] * 1.02 + (4 << 20))
+
+    def test_e06_model_on_tmpfs(self):
+        """Direct reads may be refused there; the tail of this file is no whole block, and its experts begin at 32 bytes."""
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+            model = os.path.join(folder, "model.gguf")
+            shutil.copyfile(demo(), model)
+            self.assertNotEqual(os.path.getsize(model) % 4096, 0)
+            for reader in ("uring", "threads", "sync"):
+                run = self.demo_run("--ram", TIGHT, "--reader", reader, model=model, quiet=False)
+                self.assertEqual(run.out, self.demo_run("--ram", "all").out)
+                self.assertLessEqual(run.err.count("direct reads are refused"), 1)
+
+    def test_e08_too_little_memory_is_told(self):
+        """With ever more memory it fails with a line, until it works; never silently. Every allocation: test_engine_faults."""
+        works = 0
+        for mib in range(1, 40, 2):
+            run = self.generate(demo(), [1, 2, 3], "--max-tokens", "4", "--ram", "min", memory_mib=mib)
+            works += run.code == 0
+            if run.code == 127:
+                self.assertIn("shared", run.err)  # the system's loader, before main
+            elif run.code != 0:
+                self.assertIn(run.code, (1, 3), run.err)
+                self.assertRegex(run.err, "memory|thread")  # a thread's stack is memory too
+        self.assertGreater(works, 2)
+
+    def test_e11_disk_full(self):
+        self.ids([1, 2, 3, 4, 5, 6, 7, 8])
+        ids, out = self.path("ids.safetensors"), self.path("out")
+        for arguments in (["logits", demo(), "--ids", ids, "--out", out], ["inspect", demo(), "--dump", out]):
+            code, _, err = limited(file_limit(100_000), *arguments, "--quiet")
+            self.assertEqual(code, 1, err)
+            self.assertIn(out, err)
+            self.assertIn("write failed", err)
+            self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("out")], [])
+            missing = os.path.join(self.folder, "no/such/out")
+            run = Run([*arguments[:-1], missing])
+            self.assertEqual(run.code, 1)
+            self.assertIn("No such file or directory", run.err)
+
+    def test_e12_killed_while_writing(self):
+        self.ids([1 + i % 100 for i in range(400)])
+        out, generator = self.path("out"), random.Random(2)
+        command = [model_files.PROGRAM, "logits", demo(), "--ids", self.path("ids.safetensors"), "--out", out, "--quiet"]
+        begin = time.monotonic()
+        subprocess.run(command, check=True)
+        longest, want = time.monotonic() - begin, self.read(out)
+        for _ in range(10):
+            if os.path.exists(out):
+                os.remove(out)
+            process = subprocess.Popen(command)
+            time.sleep(generator.uniform(0, longest))
+            process.kill()
+            process.wait()
+            if os.path.exists(out):
+                self.assertEqual(self.read(out), want)
+        subprocess.run(command, check=True)
+        self.assertEqual(self.read(out), want)
+
+    def test_e13_large_reads(self):
+        model = self.write("m.gguf", toy(experts=6, hidden=256, ffn=512))
+        run = self.generate(model, [1, 2, 3], "--max-tokens", "20", "--ram", "min", "--metrics", self.path("m.json"))
+        self.assertEqual(run.code, 0, run.err)
+        reads = json.loads(self.read(self.path("m.json")))["reads"]
+        self.assertGreater(reads["read_bytes"] / reads["reads"], 256 << 10)
+
+    def test_e14_lock_limit(self):
+        arguments = ["generate", demo(), "--prompt", "It was", "--max-tokens", "3", "--temp", "0", "--ram", TIGHT]
+        code, out, err = limited(lock_limit, *arguments)
+        self.assertEqual(code, 0, err)
+        self.assertEqual(err.count("ulimit -l"), 1, err)
+        self.assertRegex(err, r"[0-9.]+ [KMB]i?B? of [0-9.]+ MiB of weights are locked")
+        self.assertEqual(out, Run(arguments).out)
+        self.assertEqual(limited(lock_limit, *arguments, "--quiet")[2], "")
+
+    def test_e16_prompt_reads_each_expert_once(self):
+        """One chunk of 256 tokens, nothing in memory before: no expert of a layer is read twice."""
+        metrics = self.path("m.json")
+        ids = [random.Random(3).randrange(4000) for _ in range(256)]
+        run = self.generate(demo(), ids, "--max-tokens", "2", "--ram", "20M", "--chunk", "256", "--metrics", metrics)
+        self.assertEqual(run.code, 0, run.err)
+        told = json.loads(self.read(metrics))
+        self.assertEqual(told["plan"]["chunk"], 256)
+        self.assertLessEqual(told["reads"]["prompt_read_bytes"], 1.35 * told["plan"]["expert_bytes"])
+        self.assertGreater(told["times"]["first_token_s"], 0)
+
+    def test_e17_prompt_that_is_no_text(self):
+        noise = self.write("noise", random.Random(4).randbytes(5_000_000))
+        run = Run(["generate", demo(), "--prompt-file", noise, "--quiet"], memory_mib=64)
+        self.assertEqual((run.code, run.out), (2, b""), run.err)
+        self.assertIn("no text", run.err)
+        long = self.write("long", b"it was a long way to the sea, and " * 100_000)
+        run = Run(["generate", demo(), "--prompt-file", long, "--ctx", "2048", "--quiet"], memory_mib=400)
+        self.assertEqual(run.code, 3, run.err)
+        self.assertIn("--ctx", run.err)
+
+    def test_e18_more_memory_is_never_worse(self):
+        before, used = -1, []
+        for mib in (14, 16, 18, 20, 22, 24):
+            metrics = self.demo_run("--ram", f"{mib}M", tokens=100).metrics
+            rate = metrics["reads"]["hit_rate_decode"]
+            self.assertGreaterEqual(rate, before - 0.002)
+            before = rate
+            self.assertLessEqual(metrics["memory"]["peak_bytes"], (mib << 20) + (4 << 20))
+            used.append(metrics["plan"]["planned_bytes"] / (mib << 20))
+        self.assertGreater(min(used), 0.95)
 
 
 class Bound(Memory):
@@ -100,18 +248,11 @@ class Trace(Memory):
         """The answer comes, the trace does not, and the run says so."""
         trace, want = self.path("trace"), self.demo_run("--ram", TIGHT, tokens=600).out
 
-        def limit():
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-
         arguments = ["generate", demo(), "--prompt", "It was a dark", "--max-tokens", "600", "--temp", "0", "--ignore-eos", "--quiet"]
-        done = subprocess.run(
-            [model_files.PROGRAM, *arguments, "--ram", TIGHT, "--trace", trace], capture_output=True, preexec_fn=limit, timeout=120
-        )
-        self.assertEqual(done.returncode, 1)
-        self.assertEqual(done.stdout, want)
-        self.assertIn(trace.encode(), done.stderr)
-        self.assertIn(b"write failed", done.stderr)
+        code, out, err = limited(file_limit(100_000), *arguments, "--ram", TIGHT, "--trace", trace)
+        self.assertEqual((code, out), (1, want), err)
+        self.assertIn(trace, err)
+        self.assertIn("write failed", err)
         self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("trace")], [])
 
     def test_e12_killed_while_tracing(self):
@@ -145,8 +286,7 @@ class Faults(Memory):
         model = self.path("model.gguf")
         if os.path.exists(model):
             os.remove(model)
-        with open(demo(), "rb") as source, open(model, "wb") as copy:
-            copy.write(source.read())
+        shutil.copyfile(demo(), model)
         arguments = ["generate", model, "--prompt", "It was a dark", "--max-tokens", "2000", "--temp", "0", "--ignore-eos", "--quiet"]
         process = subprocess.Popen(
             [model_files.PROGRAM, *arguments, "--ram", ram, "--threads", "1"], bufsize=0, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -191,8 +331,7 @@ class Faults(Memory):
 
     def test_file_removed_is_no_fault(self):
         model, want = self.path("model.gguf"), self.demo_run("--ram", "min", tokens=300).out
-        with open(demo(), "rb") as source, open(model, "wb") as copy:
-            copy.write(source.read())
+        shutil.copyfile(demo(), model)
         arguments = ["generate", model, "--prompt", "It was a dark", "--max-tokens", "300", "--temp", "0", "--ignore-eos", "--quiet"]
         process = subprocess.Popen([model_files.PROGRAM, *arguments, "--ram", "min"], stdout=subprocess.PIPE, bufsize=0)
         begin = process.stdout.read(20)
