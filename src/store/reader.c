@@ -2,6 +2,8 @@
 #include "store/reader.h"
 
 #include "base/check.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/memory.h"
 
 enum status reader_init(struct reader *reader, struct read_queue *queue, struct store_counters *counters, struct error *err) {
@@ -44,6 +46,7 @@ bool reader_submit(struct reader *reader, struct store_read *read) {
         reader_finish(reader, read);
         return false;
     }
+    read->in_flight = true;
     reader->in_flight++;
     reader->in_flight_bytes += read->request.dst_size_bytes;
     reader->unflushed = true;
@@ -76,19 +79,41 @@ void reader_flush(struct reader *reader) {
     reader->unflushed = false;
 }
 
-struct store_read *reader_reap(struct reader *reader, bool wait) {
-    struct read_request *request = NULL;
-    reader_flush(reader);
-    while (!request && reader->in_flight > 0) {
-        request = read_queue_reap(reader->queue, wait, UINT64_MAX);
-        if (!request && !wait)
-            return NULL;
+/* One of the files that are waited for. */
+static const char *file_in_flight(const struct reader *reader) {
+    for (unsigned i = 0; i < reader->depth; i++)
+        if (reader->reads[i].in_flight)
+            return file_set_path(reader->queue->files, reader->reads[i].request.file);
+    return "a file";
+}
+
+static struct read_request *wait_for_one(const struct reader *reader) {
+    uint64_t start_ns = clock_now_ns();
+    bool told = false;
+    struct read_request *request;
+    while ((request = read_queue_reap(reader->queue, true, READER_SILENCE_NS)) == NULL) {
+        if (!told && clock_now_ns() - start_ns >= READER_SILENCE_NS) {
+            log_line(LOG_WARNING, "%s: the disk has not answered %u reads for %u s; waiting: check the disk and its connection",
+                     file_in_flight(reader), reader->in_flight, (unsigned)(READER_SILENCE_NS / 1000000000));
+            told = true;
+        }
     }
+    if (told)
+        log_line(LOG_WARNING, "the disk answers again after %.0f s", (double)(clock_now_ns() - start_ns) / 1e9);
+    return request;
+}
+
+struct store_read *reader_reap(struct reader *reader, bool wait) {
+    reader_flush(reader);
+    if (reader->in_flight == 0)
+        return NULL;
+    struct read_request *request = wait ? wait_for_one(reader) : read_queue_reap(reader->queue, false, 0);
     if (!request)
         return NULL;
     struct store_read *read = request->owner;
     CHECK(read >= reader->reads && read < reader->reads + reader->depth && &read->request == request);
     CHECK(reader->in_flight_bytes >= request->dst_size_bytes);
+    read->in_flight = false;
     reader->in_flight--;
     reader->in_flight_bytes -= request->dst_size_bytes;
     counter_add(&reader->counters->reads, 1);

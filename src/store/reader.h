@@ -14,6 +14,8 @@
 #include "store/record_load.h"
 #include "store/store_counters.h"
 
+#define READER_SILENCE_NS 5000000000ull /* a disk that answers nothing for so long is told: far above the slowest that works */
+
 enum read_purpose { READ_FOR_CACHE, READ_FOR_STREAM, READ_FOR_RESIDENT, READ_FOR_RANGE };
 
 struct store_read {
@@ -23,6 +25,7 @@ struct store_read {
     uint32_t piece;           /* of the load's record */
     uint32_t index;           /* cache: slot */
     uint8_t *copy_to;         /* range: where the wanted bytes go */
+    bool in_flight;
     struct store_read *next;
 };
 
@@ -47,6 +50,9 @@ bool reader_submit_part(struct reader *reader, const struct record_map *map, str
                         uint32_t index);
 void reader_flush(struct reader *reader);
 
-/* A finished read, or NULL when none is finished (wait false) or none is in flight (wait true). The caller gives it to reader_finish. */
+/*
+ * A finished read, or NULL when none is finished (wait false) or none is in flight (wait true). The caller gives it to reader_finish.
+ * Waiting has no end, since the disk may still write to the memory; a log line says when it answers nothing, and when it does again.
+ */
 struct store_read *reader_reap(struct reader *reader, bool wait);
 void reader_finish(struct reader *reader, struct store_read *read);

@@ -4,6 +4,9 @@
 #include "store_fixture.h"
 
 #include <errno.h>
+#include <unistd.h>
+
+#include "base/clock.h"
 
 static struct fixture f;
 
@@ -16,6 +19,7 @@ struct held_queue {
     bool finish;    /* also without wait */
     bool fail_next; /* the next one that is reaped */
     bool fail_all;
+    unsigned silent; /* so many waits pass without an answer */
 };
 
 static enum read_submit held_submit(struct read_queue *queue, struct read_request *request) {
@@ -35,9 +39,13 @@ static void held_flush(struct read_queue *queue) { (void)queue; }
 /* Without wait nothing is ever finished, unless told; with wait the oldest is. */
 static struct read_request *held_reap(struct read_queue *queue, bool wait, uint64_t timeout_ns) {
     struct held_queue *q = (struct held_queue *)queue;
-    (void)timeout_ns;
     if ((!wait && !q->finish) || q->count == 0)
         return NULL;
+    if (wait && q->silent > 0) {
+        q->silent--;
+        clock_sleep_ns(timeout_ns);
+        return NULL;
+    }
     struct read_request *request = q->requests[0];
     memmove(&q->requests[0], &q->requests[1], --q->count * sizeof q->requests[0]);
     q->in_flight_bytes -= request->dst_size_bytes;
@@ -301,12 +309,43 @@ static void test_a_busy_queue_is_asked_again(void **state) {
     fixture_close(&f);
 }
 
+/* A disk that stalls: it is told once, with a file, then that it answers again; the bytes are right. */
+static void test_a_silent_disk_is_told(void **state) {
+    (void)state;
+    static struct held_queue q;
+    struct fixture_spec spec = fixture_usual;
+    char said[2000];
+    open_held(&q, &spec);
+    FILE *log = tmpfile();
+    int kept = dup(STDERR_FILENO);
+    assert_true(log && kept >= 0 && dup2(fileno(log), STDERR_FILENO) >= 0);
+    q.silent = 2;
+    enum status status = store_load_resident(f.store, NULL, NULL, &f.err);
+    assert_true(dup2(kept, STDERR_FILENO) >= 0 && close(kept) == 0);
+    ASSERT_OK(status, f.err);
+    fixture_check_resident(&f);
+    rewind(log);
+    said[fread(said, 1, sizeof said - 1, log)] = 0;
+    assert_int_equal(fclose(log), 0);
+    const char *first = strstr(said, "has not answered");
+    assert_non_null(first);
+    assert_null(strstr(first + 1, "has not answered"));
+    assert_non_null(strstr(first, "answers again after 10 s"));
+    assert_non_null(strstr(said, file_set_path(f.files, 0)));
+    fixture_close(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_demanded_reads_go_before_read_ahead), cmocka_unit_test(test_read_ahead_is_bounded_in_bytes),
-        cmocka_unit_test(test_a_release_submits_the_next_reads),    cmocka_unit_test(test_a_release_of_a_streamed_record_reads_ahead),
-        cmocka_unit_test(test_rewind_forgets_failed_read_ahead),    cmocka_unit_test(test_the_end_of_a_step_cancels_what_was_not_begun),
-        cmocka_unit_test(test_wanting_what_is_still_failing),       cmocka_unit_test(test_a_busy_queue_is_asked_again),
+        cmocka_unit_test(test_demanded_reads_go_before_read_ahead),
+        cmocka_unit_test(test_read_ahead_is_bounded_in_bytes),
+        cmocka_unit_test(test_a_release_submits_the_next_reads),
+        cmocka_unit_test(test_a_release_of_a_streamed_record_reads_ahead),
+        cmocka_unit_test(test_rewind_forgets_failed_read_ahead),
+        cmocka_unit_test(test_the_end_of_a_step_cancels_what_was_not_begun),
+        cmocka_unit_test(test_wanting_what_is_still_failing),
+        cmocka_unit_test(test_a_busy_queue_is_asked_again),
+        cmocka_unit_test(test_a_silent_disk_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
