@@ -1,6 +1,9 @@
 /* Weights as pages of their files: the bytes, what is counted, and what happens when a file is cut short under the mapping. */
 #include "store_fixture.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include "base/bus_guard.h"
 
 static struct fixture f;
@@ -84,14 +87,20 @@ static void test_a_file_cut_short_while_running_is_an_error(void **state) {
         const struct weight_piece *piece = &f.pieces[f.records[lease.id].first_piece + lease.piece_count - 1];
         const volatile uint8_t *last = lease.pieces[lease.piece_count - 1] + piece->size_bytes - 1;
         assert_int_equal(*last, f.bytes[file][f.size_bytes[file] - 1]);
+        struct stat before;
+        assert_int_equal(stat(f.path[file], &before), 0);
         assert_int_equal(truncate(f.path[file], 4096), 0);
         assert_int_equal(*last, 0); /* the page is gone, and the process is not */
         ASSERT_FAILS(store_intact(f.store, &f.err), STATUS_IO, f.err);
         assert_non_null(strstr(f.err.text, f.path[file]));
         assert_non_null(strstr(f.err.text, "offset"));
         rewrite(file);
-        assert_int_equal(*last, f.bytes[file][f.size_bytes[file] - 1]); /* readable again: the next request works */
-        ASSERT_OK(store_intact(f.store, &f.err), f.err);
+        assert_int_equal(*last, f.bytes[file][f.size_bytes[file] - 1]); /* readable again */
+        ASSERT_FAILS(store_intact(f.store, &f.err), STATUS_IO, f.err);  /* but may hold anything now */
+        assert_non_null(strstr(f.err.text, "rewritten"));
+        const struct timespec times[2] = {before.st_atim, before.st_mtim};
+        assert_int_equal(utimensat(AT_FDCWD, f.path[file], times, 0), 0);
+        ASSERT_OK(store_intact(f.store, &f.err), f.err); /* nothing is lost any more, and the file is as it was */
         store_release(f.store, &lease);
     }
     fixture_check_resident(&f);
