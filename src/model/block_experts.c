@@ -203,6 +203,11 @@ static enum status emit_shared(const struct layer_context *c, uint32_t in, uint3
 static enum status emit_zero_experts(const struct layer_context *c, uint32_t in, uint32_t routing, uint32_t experts, uint32_t top_k,
                                      uint32_t out, struct error *err) {
     struct plan_step step = plan_step_of(OP_ZERO_EXPERTS, (int32_t)c->layer);
+    struct text type;
+    const struct binder *b = c->binder;
+    if (meta_text(params_meta(b->params, b->catalogue, "zero_expert_type"), &type) && !text_is(type, "identity"))
+        return error_set(err, STATUS_UNSUPPORTED, "%s: zero_expert_type is '%.*s'; only 'identity' is supported",
+                         catalogue_path(b->catalogue), (int)(type.size_bytes < 60 ? type.size_bytes : 60), type.data);
     step.op.zero_experts.experts = experts;
     step.op.zero_experts.top_k = top_k;
     step.in[0] = in;
