@@ -116,7 +116,7 @@ typedef struct {
     uint32_t chunk;      /* prompt tokens per pass; 0: as memory allows, 512 at most */
     uint32_t logit_rows; /* positions per pass that may give logits; 0: 1 */
     sluice_reader reader;
-    const char *isa; /* "ref", "avx2", "avx512", "amx"; NULL: the best of this machine */
+    const char *isa; /* "ref", "avx2", "avx512", "amx", "neon", "i8mm"; NULL: the best of this machine */
     bool forms;      /* answers may get a form: plans the memory for that */
     bool exact;      /* the oracle: weights decoded to f32, activations and cache not rounded */
     /* Bytes loaded of all; false cancels. May be NULL. */

@@ -12,10 +12,11 @@ enum cpu_isa {
     CPU_ISA_AVX512, /* F, BW, DQ, VL, VNNI */
     CPU_ISA_AMX,    /* AVX512 + AMX tile, int8, with permission from the kernel */
     CPU_ISA_NEON,   /* dotprod */
+    CPU_ISA_I8MM,   /* NEON + i8mm */
     CPU_ISA_COUNT,
 };
 
-const char *cpu_isa_name(enum cpu_isa isa); /* "ref", "avx2", "avx512", "amx", "neon" */
+const char *cpu_isa_name(enum cpu_isa isa); /* "ref", "avx2", "avx512", "amx", "neon", "i8mm" */
 /* Asking for CPU_ISA_AMX also asks the kernel for the permission. */
 bool cpu_isa_available(enum cpu_isa isa);
 enum cpu_isa cpu_isa_best(void);

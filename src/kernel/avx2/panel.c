@@ -7,7 +7,7 @@
 #include "kernel/avx2/codes_iq.h"
 #include "kernel/avx2/run_terms.h"
 #include "kernel/kernel.h"
-#include "kernel/ref/scale_read.h"
+#include "kernel/wide/panel_split_body.inc"
 
 /* ---- codes ---- */
 
@@ -328,33 +328,6 @@ static void fill_nvfp4_scales(const struct panel_layout *l, const uint8_t *const
         }
 }
 
-/* Scales in tensors of their own: one number per run, to every 16th place of `to`. */
-static void fill_split(const struct panel_format *f, size_t runs, enum dtype dtype, const uint8_t *scales, size_t group, float factor,
-                       float *to) {
-    size_t bytes = dtype_info(dtype)->block_bytes, run = 0;
-    float eight[8];
-    for (; group == f->run && run + 8 <= runs; run += 8) {
-        read_8_scales(dtype, scales + run * bytes, eight);
-        for (size_t i = 0; i < 8; i++)
-            to[(run + i) * PANEL_ROWS] = eight[i] * factor;
-    }
-    for (; run < runs; run++)
-        to[run * PANEL_ROWS] = scale_read(dtype, scales, run * f->run / group) * factor;
-}
-
-static void fill_split_scales(const struct matrix *w, const struct panel_format *f, const struct panel_layout *l, size_t row,
-                              uint8_t *panel) {
-    float *d = (float *)(void *)(panel + l->d), *m = (float *)(void *)(panel + l->m);
-    bool fp4 = w->format == MATRIX_MXFP4_SPLIT || w->format == MATRIX_NVFP4_SPLIT;
-    if (w->scales)
-        fill_split(f, l->runs, matrix_scale_dtype(w), w->scales + row * w->scales_row_bytes, fp4 ? f->run : w->group_cols,
-                   fp4 ? 0.5f : 1.0f, d);
-    for (size_t run = 0; !w->scales && run < l->runs; run++)
-        d[run * PANEL_ROWS] = 1.0f;
-    if (f->kind == PANEL_BIAS)
-        fill_split(f, l->runs, w->scale_dtype, w->biases + row * w->scales_row_bytes, w->group_cols, 1.0f, m);
-}
-
 static void fill_all_scales(const struct matrix *w, const struct panel_format *f, const struct panel_layout *l,
                             const uint8_t *const rows[PANEL_ROWS], const size_t row[PANEL_ROWS], uint8_t *panel) {
     switch (w->format) {
@@ -464,70 +437,7 @@ void avx2_panel_fill(const struct matrix *w, const struct panel_format *f, const
     fill_all_codes(w, rows, panel);
 }
 
-/* ---- formats ---- */
-
-/* Codes of a bit stream with scales of their own. */
-static struct panel_format stream_format(const struct matrix *w, enum panel_kind kind, int offset) {
-    static const uint8_t fit[9] = {0, 8, 8, 8, 8, 4, 2, 1, 1};
-    unsigned run = matrix_activation_block(w->format, w->group_cols);
-    return (struct panel_format){w->format, kind, run, 0, run, offset, w->bits == 8, fit[w->bits], false};
-}
-
-bool avx2_panel_format(const struct matrix *w, struct panel_format *out) {
-    static const struct panel_format blocks[] = {
-        {DTYPE_Q4_0, PANEL_OFFSET, 32, 0, 32, 8, false, 8, false},
-        {DTYPE_Q4_1, PANEL_BIAS, 32, 0, 32, 0, false, 8, false},
-        {DTYPE_Q5_0, PANEL_OFFSET, 32, 0, 32, 16, false, 4, false},
-        {DTYPE_Q5_1, PANEL_BIAS, 32, 0, 32, 0, false, 4, false},
-        {DTYPE_Q8_0, PANEL_OFFSET, 32, 0, 32, 128, true, 1, false},
-        {DTYPE_IQ4_NL, PANEL_OFFSET, 32, 0, 32, 128, true, 1, false},
-        {DTYPE_MXFP4, PANEL_OFFSET, 32, 0, 32, 16, false, 4, false},
-        {MATRIX_MXFP4_SPLIT, PANEL_OFFSET, 32, 0, 32, 16, false, 4, false},
-        {MATRIX_NVFP4_SPLIT, PANEL_OFFSET, 16, 0, 64, 16, false, 4, false},
-        {DTYPE_Q2_K, PANEL_SUB_BIAS, 256, 16, 256, 0, false, 8, false},
-        {DTYPE_Q3_K, PANEL_SUB_OFFSET, 256, 16, 256, 4, false, 8, false},
-        {DTYPE_Q4_K, PANEL_SUB_BIAS, 256, 32, 256, 0, false, 8, false},
-        {DTYPE_Q5_K, PANEL_SUB_BIAS, 256, 32, 256, 0, false, 4, false},
-        {DTYPE_Q6_K, PANEL_SUB_OFFSET, 256, 16, 256, 32, false, 2, false},
-        {DTYPE_IQ4_XS, PANEL_SUB_OFFSET, 256, 32, 256, 128, true, 1, false},
-        {DTYPE_IQ2_XXS, PANEL_SUB_OFFSET, 256, 32, 256, 128, true, 1, true},
-        {DTYPE_IQ2_XS, PANEL_SUB_OFFSET, 256, 16, 256, 128, true, 1, true},
-        {DTYPE_IQ2_S, PANEL_SUB_OFFSET, 256, 16, 256, 128, true, 1, true},
-        {DTYPE_IQ3_XXS, PANEL_SUB_OFFSET, 256, 32, 256, 128, true, 1, true},
-        {DTYPE_IQ3_S, PANEL_SUB_OFFSET, 256, 32, 256, 128, true, 1, true},
-        {DTYPE_IQ1_S, PANEL_SUB_OFFSET, 256, 32, 256, 128, true, 1, true},
-        {DTYPE_IQ1_M, PANEL_SUB_OFFSET, 256, 16, 256, 128, true, 1, true},
-        {DTYPE_TQ1_0, PANEL_OFFSET, 256, 0, 256, 1, false, 8, true},
-        {DTYPE_TQ2_0, PANEL_OFFSET, 256, 0, 256, 1, false, 8, true},
-        {DTYPE_Q1_0, PANEL_OFFSET, 128, 0, 128, 1, false, 8, true},
-        {DTYPE_Q2_0, PANEL_OFFSET, 64, 0, 64, 1, false, 8, true},
-        {DTYPE_NVFP4, PANEL_OFFSET, 16, 0, 64, 16, false, 4, false},
-    };
-    out->run = 0;
-    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
-        if (blocks[i].format == w->format)
-            *out = blocks[i];
-    if (w->format == MATRIX_AFFINE && w->bits >= 2 && w->bits != 7)
-        *out = stream_format(w, PANEL_BIAS, 0);
-    if (w->format == MATRIX_INT_GROUPS && !w->biases)
-        *out = stream_format(w, PANEL_OFFSET, w->bits == 4 ? 8 : 128);
-    if (w->format == MATRIX_INT8_GROUPS)
-        *out = stream_format(w, PANEL_OFFSET, 128);
-    return out->run && !w->col_bytes && w->cols % out->run == 0 && w->cols % 32 == 0 && w->cols > 0;
-}
-
-struct panel_layout avx2_panel_layout(const struct panel_format *f, size_t cols) {
-    struct panel_layout l = {.runs = cols / f->run};
-    size_t line = PANEL_ROWS * 4;
-    l.subs = f->sub ? f->run / f->sub : 0;
-    l.pairs = f->sub ? (l.subs + 1) / 2 : 0;
-    l.d = cols * PANEL_ROWS;
-    l.m = l.d + l.runs * line;
-    l.scale = l.m + (f->kind == PANEL_BIAS || f->kind == PANEL_SUB_BIAS ? l.runs * line : 0);
-    l.extra = l.scale + l.runs * l.pairs * line;
-    l.bytes = l.extra + l.runs * l.pairs * line;
-    return l;
-}
+/* ---- sums of activations ---- */
 
 void avx2_panel_sums(const struct panel_format *f, const struct panel_layout *l, int offset, const int16_t *sums, int32_t *out) {
     if (f->sub == 16) {

@@ -1,0 +1,293 @@
+/*
+ * panel: unpacking of sixteen rows for matrix products; one function per format reads 32 codes, one reads the scales of a run.
+ */
+#include "kernel/neon/panel.h"
+
+#include "base/check.h"
+#include "kernel/neon/run_terms.h"
+#include "kernel/wide/panel_split_body.inc"
+
+/* ---- codes ---- */
+
+/* r[i]: four dwords of row i -> r[j]: dword j of four rows. */
+ALWAYS_INLINE void transpose_4(int32x4_t r[4]) {
+    int64x2_t a = vreinterpretq_s64_s32(vtrn1q_s32(r[0], r[1])), b = vreinterpretq_s64_s32(vtrn2q_s32(r[0], r[1]));
+    int64x2_t c = vreinterpretq_s64_s32(vtrn1q_s32(r[2], r[3])), d = vreinterpretq_s64_s32(vtrn2q_s32(r[2], r[3]));
+    r[0] = vreinterpretq_s32_s64(vtrn1q_s64(a, c));
+    r[1] = vreinterpretq_s32_s64(vtrn1q_s64(b, d));
+    r[2] = vreinterpretq_s32_s64(vtrn2q_s64(a, c));
+    r[3] = vreinterpretq_s32_s64(vtrn2q_s64(b, d));
+}
+/* r[i]: two times eight bytes of row i -> r[j]: eight bytes of rows 2 (j % 2) and 2 (j % 2) + 1, the second eight from j = 2 on. */
+ALWAYS_INLINE void pair_eights(int32x4_t r[4]) {
+    int64x2_t a = vreinterpretq_s64_s32(r[0]), b = vreinterpretq_s64_s32(r[1]), c = vreinterpretq_s64_s32(r[2]),
+              d = vreinterpretq_s64_s32(r[3]);
+    r[0] = vreinterpretq_s32_s64(vzip1q_s64(a, b));
+    r[1] = vreinterpretq_s32_s64(vzip1q_s64(c, d));
+    r[2] = vreinterpretq_s32_s64(vzip2q_s64(a, b));
+    r[3] = vreinterpretq_s32_s64(vzip2q_s64(c, d));
+}
+
+/* Sixteen codes of four rows from the `quad`-th four on; eights: how codes lie side by side. */
+ALWAYS_INLINE void store_16_codes(int32x4_t r[4], unsigned quad, bool eights, uint8_t *out) {
+    if (eights)
+        pair_eights(r);
+    else
+        transpose_4(r);
+#pragma GCC unroll 4
+    for (unsigned j = 0; j < 4; j++)
+        vst1q_s32((int32_t *)(void *)(out + (eights ? 128 * (j / 2) + 32 * quad + 16 * (j % 2) : 64 * j + 16 * quad)), r[j]);
+}
+
+/* Blocks of `elements` codes and block_bytes bytes. */
+ALWAYS_INLINE void fill_codes(const uint8_t *const rows[PANEL_ROWS], size_t cols, codes_fn *codes, size_t elements, size_t block_bytes,
+                              bool eights, uint8_t *out) {
+    for (size_t b = 0; b < cols / elements; b++)
+#pragma GCC unroll 8
+        for (unsigned k = 0; k < elements / 32; k++, out += 8 * 64)
+            for (unsigned quad = 0; quad < 4; quad++) {
+                int32x4_t low[4], high[4];
+#pragma GCC unroll 4
+                for (unsigned r = 0; r < 4; r++) {
+                    codes_32 x = codes(rows[4 * quad + r] + b * block_bytes, k);
+                    low[r] = vreinterpretq_s32_s8(x.val[0]);
+                    high[r] = vreinterpretq_s32_s8(x.val[1]);
+                }
+                store_16_codes(low, quad, eights, out);
+                store_16_codes(high, quad, eights, out + 4 * 64);
+            }
+}
+
+/* Codes of a bit stream, all their own blocks of 32. */
+ALWAYS_INLINE codes_32 bytes_less_128(const uint8_t *bytes, unsigned k) { return less(load_32(bytes + 0 * k), -128); }
+ALWAYS_INLINE codes_32 signed_bytes(const uint8_t *bytes, unsigned k) { return load_32(bytes + 0 * k); }
+ALWAYS_INLINE codes_32 nibbles(const uint8_t *bytes, unsigned k) { return nibbles_by_turns(bytes + 0 * k); }
+ALWAYS_INLINE codes_32 nibbles_less_8(const uint8_t *bytes, unsigned k) { return less(nibbles_by_turns(bytes + 0 * k), 8); }
+ALWAYS_INLINE codes_32 fp4_stream_codes(const uint8_t *bytes, unsigned k) {
+    return look_up(fp4_doubled_values, nibbles_by_turns(bytes + 0 * k));
+}
+ALWAYS_INLINE codes_32 nvfp4_codes(const uint8_t *block, unsigned k) {
+    return look_up(fp4_doubled_values, nibbles_by_quarters(block + offsetof(struct block_nvfp4, qs) + 16 * k));
+}
+/* Eight codes of `bits` bits in as many bytes. */
+ALWAYS_INLINE codes_32 stream_codes(const uint8_t *bytes, unsigned bits) {
+    uint64_t out[4];
+    for (unsigned i = 0; i < 4; i++) {
+        uint64_t word = 0;
+        for (unsigned j = 0; j < bits; j++)
+            word |= (uint64_t)bytes[i * bits + j] << 8 * j;
+        out[i] = 0;
+        for (unsigned j = 0; j < 8; j++)
+            out[i] |= (word >> j * bits & ((1u << bits) - 1u)) << 8 * j;
+    }
+    return load_32(out);
+}
+ALWAYS_INLINE codes_32 bits_2_codes(const uint8_t *bytes, unsigned k) { return stream_codes(bytes + 0 * k, 2); }
+ALWAYS_INLINE codes_32 bits_3_codes(const uint8_t *bytes, unsigned k) { return stream_codes(bytes + 0 * k, 3); }
+ALWAYS_INLINE codes_32 bits_5_codes(const uint8_t *bytes, unsigned k) { return stream_codes(bytes + 0 * k, 5); }
+ALWAYS_INLINE codes_32 bits_6_codes(const uint8_t *bytes, unsigned k) { return stream_codes(bytes + 0 * k, 6); }
+
+/* offset: codes are of signed numbers. */
+ALWAYS_INLINE void fill_stream(const struct matrix *w, bool offset, const uint8_t *const rows[PANEL_ROWS], bool eights, uint8_t *out) {
+    switch (w->bits) {
+    case 2:
+        fill_codes(rows, w->cols, bits_2_codes, 32, 8, eights, out);
+        break;
+    case 3:
+        fill_codes(rows, w->cols, bits_3_codes, 32, 12, eights, out);
+        break;
+    case 4:
+        fill_codes(rows, w->cols, offset ? nibbles_less_8 : nibbles, 32, 16, eights, out);
+        break;
+    case 5:
+        fill_codes(rows, w->cols, bits_5_codes, 32, 20, eights, out);
+        break;
+    case 6:
+        fill_codes(rows, w->cols, bits_6_codes, 32, 24, eights, out);
+        break;
+    default:
+        fill_codes(rows, w->cols, bytes_less_128, 32, 32, eights, out);
+    }
+}
+
+#define CODES(type, name, elements)                                                                  \
+    case DTYPE_##type:                                                                               \
+        fill_codes(rows, w->cols, name##_codes, elements, sizeof(struct block_##name), eights, out); \
+        break
+ALWAYS_INLINE void fill_all_codes(const struct matrix *w, const uint8_t *const rows[PANEL_ROWS], bool eights, uint8_t *out) {
+    switch (w->format) {
+        CODES(Q4_0, q4_0, 32);
+        CODES(Q4_1, q4_1, 32);
+        CODES(Q5_0, q5_0, 32);
+        CODES(Q5_1, q5_1, 32);
+        CODES(Q8_0, q8_0, 32);
+        CODES(IQ4_NL, iq4_nl, 32);
+        CODES(MXFP4, mxfp4, 32);
+        CODES(NVFP4, nvfp4, 64);
+        CODES(Q2_K, q2_k, 256);
+        CODES(Q3_K, q3_k, 256);
+        CODES(Q4_K, q4_k, 256);
+        CODES(Q5_K, q5_k, 256);
+        CODES(Q6_K, q6_k, 256);
+        CODES(IQ4_XS, iq4_xs, 256);
+    case MATRIX_MXFP4_SPLIT:
+    case MATRIX_NVFP4_SPLIT:
+        fill_codes(rows, w->cols, fp4_stream_codes, 32, 16, eights, out);
+        break;
+    case MATRIX_INT8_GROUPS:
+        fill_codes(rows, w->cols, signed_bytes, 32, 32, eights, out);
+        break;
+    case MATRIX_INT_GROUPS:
+        fill_stream(w, true, rows, eights, out);
+        break;
+    default:
+        fill_stream(w, false, rows, eights, out);
+    }
+}
+#undef CODES
+
+/* ---- scales ---- */
+
+#define NOTHING SIZE_MAX /* an offset */
+
+/* Integer scales of a block. */
+typedef struct sub_scales subs_fn(const uint8_t *block);
+ALWAYS_INLINE struct sub_scales k4_mins(const uint8_t *block) { return (struct sub_scales){k4_scales_mins(block).high, vdupq_n_s16(0)}; }
+
+/* Scales of four rows from the `quad`-th four on: `pairs` lines (4 or 8) of dwords. */
+ALWAYS_INLINE void store_subs(const uint8_t *const block[4], subs_fn *subs, size_t pairs, unsigned quad, uint8_t *out) {
+    int32x4_t low[4], high[4];
+    for (unsigned r = 0; r < 4; r++) {
+        struct sub_scales x = subs(block[r]);
+        low[r] = vreinterpretq_s32_s16(x.low);
+        high[r] = vreinterpretq_s32_s16(x.high);
+    }
+    store_16_codes(low, quad, false, out);
+    if (pairs == 8)
+        store_16_codes(high, quad, false, out + 4 * 64);
+}
+
+/* Blocks of block_bytes with an f16 scale at d_offset and a factor of the bias at m_offset. */
+ALWAYS_INLINE void fill_scales(const struct panel_format *f, const struct panel_layout *l, const uint8_t *const rows[PANEL_ROWS],
+                               size_t block_bytes, size_t d_offset, size_t m_offset, subs_fn *scales, subs_fn *mins, uint8_t *panel) {
+    for (size_t run = 0; run < l->runs; run++)
+        for (unsigned quad = 0; quad < 4; quad++) {
+            const uint8_t *block[4];
+            uint16_t d[4], m[4];
+            for (unsigned r = 0; r < 4; r++) {
+                block[r] = rows[4 * quad + r] + run * block_bytes;
+                d[r] = load_u16(block[r] + d_offset);
+                m[r] = m_offset == NOTHING ? 0 : load_u16(block[r] + m_offset);
+            }
+            vst1q_f32((float *)(void *)(panel + l->d + 64 * run + 16 * quad), floats_of_f16(vld1_u16(d)));
+            if (m_offset != NOTHING) { /* mins are taken off */
+                float32x4_t factor = floats_of_f16(vld1_u16(m));
+                vst1q_f32((float *)(void *)(panel + l->m + 64 * run + 16 * quad), f->kind == PANEL_SUB_BIAS ? vnegq_f32(factor) : factor);
+            }
+            if (scales)
+                store_subs(block, scales, l->pairs, quad, panel + l->scale + 64 * run * l->pairs);
+            if (mins)
+                store_subs(block, mins, l->pairs, quad, panel + l->extra + 64 * run * l->pairs);
+        }
+}
+
+/* Scales of one byte each. */
+static void fill_fp4_scales(const struct matrix *w, const struct panel_layout *l, const uint8_t *const rows[PANEL_ROWS], uint8_t *panel) {
+    float *d = (float *)(void *)(panel + l->d);
+    for (size_t run = 0; run < l->runs; run++)
+        for (size_t r = 0; r < PANEL_ROWS; r++) {
+            const uint8_t *row = rows[r];
+            if (w->format == DTYPE_MXFP4) {
+                d[run * PANEL_ROWS + r] = 0.5f * scale_read(DTYPE_F8_E8M0, row + run * sizeof(struct block_mxfp4), 0);
+            } else { /* unsigned; the code of NaN means 0 */
+                uint8_t code = row[run / 4 * sizeof(struct block_nvfp4) + run % 4] & 0x7f;
+                d[run * PANEL_ROWS + r] = code == 0x7f ? 0.0f : 0.5f * scale_read(DTYPE_F8_E4M3, &code, 0);
+            }
+        }
+}
+
+#define SCALES(type, name, m_offset, scales, mins)                                                                             \
+    case DTYPE_##type:                                                                                                         \
+        fill_scales(f, l, rows, sizeof(struct block_##name), offsetof(struct block_##name, d), m_offset, scales, mins, panel); \
+        break
+static void fill_all_scales(const struct matrix *w, const struct panel_format *f, const struct panel_layout *l,
+                            const uint8_t *const rows[PANEL_ROWS], const size_t row[PANEL_ROWS], uint8_t *panel) {
+    switch (w->format) {
+        SCALES(Q4_0, q4_0, NOTHING, NULL, NULL);
+        SCALES(Q4_1, q4_1, offsetof(struct block_q4_1, m), NULL, NULL);
+        SCALES(Q5_0, q5_0, NOTHING, NULL, NULL);
+        SCALES(Q5_1, q5_1, offsetof(struct block_q5_1, m), NULL, NULL);
+        SCALES(Q8_0, q8_0, NOTHING, NULL, NULL);
+        SCALES(IQ4_NL, iq4_nl, NOTHING, NULL, NULL);
+        SCALES(Q2_K, q2_k, offsetof(struct block_q2_k, dmin), q2_k_scales, q2_k_mins);
+        SCALES(Q3_K, q3_k, NOTHING, q3_k_scales, NULL);
+        SCALES(Q4_K, q4_k, offsetof(struct block_q4_k, dmin), k4_scales_mins, k4_mins);
+        SCALES(Q5_K, q5_k, offsetof(struct block_q5_k, dmin), k4_scales_mins, k4_mins);
+        SCALES(Q6_K, q6_k, NOTHING, q6_k_scales, NULL);
+        SCALES(IQ4_XS, iq4_xs, NOTHING, iq4_xs_scales, NULL);
+    case DTYPE_NVFP4:
+    case DTYPE_MXFP4:
+        fill_fp4_scales(w, l, rows, panel);
+        break;
+    default:
+        for (size_t r = 0; r < PANEL_ROWS; r++)
+            fill_split_scales(w, f, l, row[r], panel + r * sizeof(float));
+    }
+}
+#undef SCALES
+
+/* ---- the panel ---- */
+
+void neon_panel_fetch(const struct matrix *w, size_t row, size_t count, size_t end) {
+    const uint8_t *rows = w->data + row * w->row_bytes;
+    count = row + count <= end ? count : row < end ? end - row : 0;
+    for (size_t i = 0; i < count * w->row_bytes; i += 64)
+        __builtin_prefetch(rows + i, 0, 2);
+}
+
+ALWAYS_INLINE void fill(const struct matrix *w, const struct panel_format *f, const struct panel_layout *layout, size_t row, size_t count,
+                        bool eights, uint8_t *panel) {
+    const uint8_t *rows[PANEL_ROWS];
+    size_t sources[PANEL_ROWS];
+    CHECK(count > 0 && row + count <= w->rows && (uintptr_t)panel % 64 == 0);
+    for (size_t r = 0; r < PANEL_ROWS; r++) {
+        sources[r] = row + (r < count ? r : count - 1);
+        rows[r] = w->data + sources[r] * w->row_bytes;
+    }
+    fill_all_scales(w, f, layout, rows, sources, panel);
+    fill_all_codes(w, rows, eights, panel);
+}
+void neon_panel_fill(const struct matrix *w, const struct panel_format *f, const struct panel_layout *layout, size_t row, size_t count,
+                     uint8_t *panel) {
+    fill(w, f, layout, row, count, false, panel);
+}
+void i8mm_panel_fill(const struct matrix *w, const struct panel_format *f, const struct panel_layout *layout, size_t row, size_t count,
+                     uint8_t *panel) {
+    fill(w, f, layout, row, count, true, panel);
+}
+
+bool neon_panel_format(const struct matrix *w, struct panel_format *out) {
+    if (!panel_format_of(w, out) || out->alone)
+        return false;
+    out->alone = w->format == MATRIX_INT_GROUPS || w->format == MATRIX_INT8_GROUPS; /* plain C is all that these have else */
+    return true;
+}
+
+void neon_panel_sums(const struct panel_format *f, const struct panel_layout *l, int offset, const int16_t *sums, int32_t *out) {
+    if (f->sub == 16) {
+        memcpy(out, sums, l->runs * l->pairs * sizeof *out);
+    } else if (f->sub == 32) {
+        for (size_t run = 0; run < l->runs; run++)
+            vst1q_s16((int16_t *)(void *)(out + 4 * run), vpaddq_s16(vld1q_s16(sums + 16 * run), vld1q_s16(sums + 16 * run + 8)));
+    } else {
+        int factor = f->kind == PANEL_BIAS ? 1 : -offset;
+        size_t step = f->run / 16, run = 0;
+        for (; f->run <= 128 && run + 4 <= l->runs; run += 4)
+            vst1q_s32(out + run, vmulq_n_s32(sums_of_4_runs(sums + run * step, f->run), factor));
+        for (; run < l->runs; run++) {
+            out[run] = 0;
+            for (size_t i = 0; i < step; i++)
+                out[run] += factor * sums[run * step + i];
+        }
+    }
+}
