@@ -14,6 +14,10 @@
 #define MANY_TOKENS 3
 #define WIDE_HEADS 1 /* heads, positions and vectors of values of attention at a time */
 #define WIDE_VECTORS 4
+#define BLOCK_VECTORS 1   /* of queries that share keys, for scores, */
+#define BLOCK_POSITIONS 2 /* and keys at a time; */
+#define BLOCK_QUERIES 4   /* queries that share values, */
+#define BLOCK_VALUES 1    /* and vectors of these at a time */
 
 typedef struct {
     float32x4_t a, b, c, d;
