@@ -66,7 +66,7 @@ static void cut_worker(struct cutter *cutter, const struct backend_limits *l, st
     worker->head_lanes = cut(cutter, (1 + 16 * CPU_HEAD_TOKENS) * l->transposed_outputs, sizeof(float));
     worker->index_scores = cut(cutter, l->index ? l->attention_tiles * ATTENTION_TILE : 0, sizeof(float));
     worker->left = cut(cutter, l->two_parts ? l->matmul_cols : 0, sizeof(float));
-    worker->both = cut(cutter, l->two_parts ? 2 * CPU_SPLIT_TOKENS * CPU_SPLIT_ROWS : 0, sizeof(float));
+    worker->both = cut(cutter, l->two_parts ? 2 * CPU_SPLIT_SHORT * CPU_SPLIT_LONG : 0, sizeof(float));
     worker->partial = cut(cutter, l->experts ? backend_pair_limit(l) * CPU_DOWN_ROWS : 0, sizeof(float));
 }
 

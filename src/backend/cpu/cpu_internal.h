@@ -14,8 +14,8 @@
 #define CPU_MANY_ROWS 32     /* outputs that are unpacked together for many rows */
 #define CPU_MANY_MAX 128     /* and how many of them a thread takes at a time at most, so that it can fetch weights ahead */
 #define CPU_DOWN_ROWS 64     /* rows of a down product that a thread computes before it adds them */
-#define CPU_SPLIT_TOKENS 32  /* rows in two parts that are multiplied together */
-#define CPU_SPLIT_ROWS 128   /* outputs of them at a time */
+#define CPU_SPLIT_SHORT 32   /* rows in two parts that are multiplied together meet so many outputs, */
+#define CPU_SPLIT_LONG 128   /* and are so many; or, where there are no more than the first of these, the other way round */
 #define CPU_PARTS_FLOATS ((size_t)1 << 20) /* of parts of attention, within these bounds of tiles of one row: */
 #define CPU_PARTS_LEAST 8
 #define CPU_PARTS_MOST 64
@@ -33,7 +33,7 @@ struct cpu_worker {                  /* scratch of one thread */
     float *index_scores;             /* [attention_tiles * ATTENTION_TILE] of one row */
     float *partial;                  /* [pairs][CPU_DOWN_ROWS] */
     float *left;                     /* [matmul_cols] what the first part of a row left */
-    float *both;                     /* [2 * CPU_SPLIT_TOKENS][CPU_SPLIT_ROWS] products with both parts */
+    float *both;                     /* [2 * CPU_SPLIT_SHORT * CPU_SPLIT_LONG] products with both parts */
 };
 
 struct cpu_backend {

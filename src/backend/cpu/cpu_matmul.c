@@ -62,13 +62,16 @@ static void product_of_two_parts(const struct cpu_backend *cpu, const struct mat
     }
 }
 
+/* Many rows of activations take few outputs at a time, so that weights are unpacked for all of these rows. */
 static void product_in_pieces(const struct cpu_backend *cpu, const struct matmul_args *args, unsigned worker) {
-    for (size_t row = args->row_begin; row < args->row_end; row += CPU_SPLIT_ROWS)
-        for (size_t token = 0; token < args->tokens; token += CPU_SPLIT_TOKENS) {
+    const bool many = args->tokens > CPU_SPLIT_SHORT;
+    const size_t rows = many ? CPU_SPLIT_SHORT : CPU_SPLIT_LONG, tokens = many ? CPU_SPLIT_LONG : CPU_SPLIT_SHORT;
+    for (size_t row = args->row_begin; row < args->row_end; row += rows)
+        for (size_t token = 0; token < args->tokens; token += tokens) {
             struct matmul_args piece = *args;
             piece.row_begin = row;
-            piece.row_end = row + CPU_SPLIT_ROWS < args->row_end ? row + CPU_SPLIT_ROWS : args->row_end;
-            piece.tokens = args->tokens - token < CPU_SPLIT_TOKENS ? args->tokens - token : CPU_SPLIT_TOKENS;
+            piece.row_end = row + rows < args->row_end ? row + rows : args->row_end;
+            piece.tokens = args->tokens - token < tokens ? args->tokens - token : tokens;
             piece.x = args->x + token * args->x_row_bytes;
             piece.y = args->y + token * args->y_stride;
             product_of_two_parts(cpu, &piece, worker);
