@@ -93,6 +93,6 @@ void activation_remainder(const float *x, const uint8_t *row, const struct activ
 
 /*
  * Sixteen rows of floats (64 bytes a column); or two panels of 16 rows with their scales (20.5 at most; AVX-512 has no more than these),
- * with tiles a second byte of each code (16) and sums of 64 rows of activations (8 together).
+ * with tiles a second byte of each code (16) and sums of 32 rows of activations (4 together).
  */
-size_t matmul_many_bytes(size_t cols) { return round_up_64(81 * cols + 4096); }
+size_t matmul_many_bytes(size_t cols) { return round_up_64(77 * cols + 4096); }

@@ -11,8 +11,8 @@
 #include "check.h"
 #include "tiles_in_c.h"
 
-#define ROWS_MAX 35   /* more than two panels of a matrix product */
-#define TOKENS_MAX 70 /* more than tiles take at a time */
+#define ROWS_MAX 35 /* more than two panels of a matrix product */
+#define TOKENS_MAX 35
 
 struct format_case {
     const char *name;
