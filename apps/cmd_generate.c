@@ -109,6 +109,20 @@ static void on_prompt(void *context, uint32_t done, uint32_t total) {
         log_progress("reading the prompt", done, total, "tokens", out->prompt_started);
 }
 
+/*
+ * An image or a program is no prompt: its tokens would mean nothing, and be very many. A text with a few odd bytes is one, and so is a
+ * short one with any; they become U+FFFD or their own tokens.
+ */
+#define BINARY_BYTES_MIN 4096
+#define BINARY_SHARE 64 /* random bytes have 1 in 9 of these codes */
+
+static size_t odd_bytes(const char *bytes, size_t size) {
+    size_t odd = 0;
+    for (size_t i = 0; i < size; i++)
+        odd += (unsigned char)bytes[i] < ' ' && !strchr("\t\n\v\f\r\033", bytes[i] ? bytes[i] : 'x');
+    return odd;
+}
+
 static sluice_status read_prompt(const struct options *options, sluice_model *model, uint32_t **ids, size_t *count, sluice_error *error) {
     if (options_text(options, "ids"))
         return sluice_tool_read_ids(options_text(options, "ids"), ids, count, error);
@@ -123,10 +137,11 @@ static sluice_status read_prompt(const struct options *options, sluice_model *mo
     sluice_status status = app_read_text(options_text(options, "prompt-file"), &bytes, &size, error);
     if (status != SLUICE_OK)
         return status;
-    const char *zero = memchr(bytes, 0, size);
-    if (zero) { /* an image or a program: its tokens would mean nothing, and be very many */
+    size_t odd = odd_bytes(bytes, size);
+    if (size >= BINARY_BYTES_MIN && odd > size / BINARY_SHARE) {
         error->status = status = SLUICE_INVALID;
-        (void)snprintf(error->text, sizeof error->text, "the prompt is no text: byte %zu is 0; name a text file", (size_t)(zero - bytes));
+        (void)snprintf(error->text, sizeof error->text, "the prompt is no text: %zu of its %zu bytes are control codes; name a text file",
+                       odd, size);
     } else {
         status = sluice_tokenize(model, bytes, size, flags, ids, count, error);
     }
