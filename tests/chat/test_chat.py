@@ -121,6 +121,16 @@ class Terminal:
         self.seen = self.seen[self.seen.index(words) + len(words):]
         return True
 
+    def prompted(self, seconds=30):
+        """The prompt is there, and the terminal is the line editor's: keys that come before are signals and echo."""
+        end = time.monotonic() + seconds
+        shown = self.wait_for(b"> ", seconds)
+        while shown and termios.tcgetattr(self.fd)[3] & termios.ICANON:
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.005)
+        return shown
+
     def type(self, text):
         os.write(self.fd, text.encode())
 
@@ -145,37 +155,37 @@ class Terminal:
 
 def on_a_terminal(folder, template):
     terminal = Terminal(folder, "-n", "0", "--ctx", "1400")
-    check("a terminal is greeted and prompted", terminal.wait_for(b"/help lists") and terminal.wait_for(b"> "), terminal.seen)
+    check("a terminal is greeted and prompted", terminal.wait_for(b"/help lists") and terminal.prompted(), terminal.seen)
     terminal.type("this is given up\x03")
-    check("Ctrl-C gives up the line", terminal.wait_for(b"\n") and terminal.wait_for(b"> "), terminal.seen)
+    check("Ctrl-C gives up the line", terminal.wait_for(b"\n") and terminal.prompted(), terminal.seen)
     terminal.type("Once upon a time\r")
     started = terminal.wait_for(b"time\r\n") and terminal.wait_for(b" ")
     terminal.type("\x03")
     begun = time.monotonic()
     stopped = terminal.wait_for(b"ended by Ctrl-C", 10)
     check("H5 Ctrl-C stops the answer within a second", started and stopped and time.monotonic() - begun < 1, terminal.seen)
-    check("and keeps the session", terminal.wait_for(b"> "), terminal.seen)
+    check("and keeps the session", terminal.prompted(), terminal.seen)
     saved = os.path.join(folder, "stopped.json")
     terminal.type(f"/save {saved}\r")
-    check("the cut answer is kept", terminal.wait_for(b"2 messages") and terminal.wait_for(b"> ")
+    check("the cut answer is kept", terminal.wait_for(b"2 messages") and terminal.prompted()
           and [m["role"] for m in json.load(open(saved, encoding="utf-8"))] == ["user", "assistant"], terminal.seen)
     terminal.type("\x04")
     check("Ctrl-D ends with 0", terminal.end() == 0, terminal.seen)
     history = os.path.join(folder, "sluice", "chat_history")
     check("history is the user's alone", os.stat(history).st_mode & 0o777 == 0o600)
     terminal = Terminal(folder, "-n", "6")
-    ready = terminal.wait_for(b"> ")
+    ready = terminal.prompted()
     terminal.type("\x1b[A\x1b[A")
     check("history is there in the next run", ready and terminal.wait_for(b"Once upon a time"), terminal.seen)
     terminal.type("\r")
-    check("and can be sent", terminal.wait_for(b"ended by --max-tokens") and terminal.wait_for(b"> "), terminal.seen)
+    check("and can be sent", terminal.wait_for(b"ended by --max-tokens") and terminal.prompted(), terminal.seen)
     edited = termios.tcgetattr(terminal.fd)[3] & (termios.ECHO | termios.ICANON)
     os.kill(terminal.pid, signal.SIGTERM)
     code = terminal.end()
     check("SIGTERM at the prompt ends it with the terminal put right", code == 130 and edited == 0
           and all(terminal.modes & mode for mode in (termios.ECHO, termios.ICANON, termios.ISIG)), (code, edited, terminal.modes))
     terminal = Terminal(folder, "-n", "6", "--chat-template", template, "--reply-format", "hermes")
-    ready = terminal.wait_for(b"> ")
+    ready = terminal.prompted()
     terminal.type("Once upon a time\r")
     check("reasoning is dimmed on a terminal", ready and terminal.wait_for(b"\x1b[2m") and terminal.wait_for(b"\x1b[0m"), terminal.seen)
     terminal.type("/exit\r")
