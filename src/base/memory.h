@@ -47,7 +47,7 @@ struct memory_region {
 
 /*
  * Maps size_bytes of zeroed anonymous memory. With `lock`, tries to lock it; a refusal by the system (RLIMIT_MEMLOCK) is not an error:
- * region->locked tells. Huge pages are asked for only in regions of 64 MiB or more.
+ * region->locked tells. Regions of a huge page (2 MiB) or more begin at a multiple of one and ask for them.
  */
 MUST_CHECK enum status memory_region_create(struct memory_region *region, size_t size_bytes, enum memory_owner owner, bool lock,
                                             struct error *err);
