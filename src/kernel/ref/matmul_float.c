@@ -61,7 +61,7 @@ static void matmul_scaled(const struct matmul_args *args, element_fn *element, s
     }
 }
 
-void ref_matmul_f32_weights(const struct matmul_args *args) { matmul_plain(args, element_f32); }
+void ref_matmul_f32(const struct matmul_args *args) { matmul_plain(args, element_f32); }
 void ref_matmul_f16(const struct matmul_args *args) { matmul_plain(args, element_f16); }
 void ref_matmul_bf16(const struct matmul_args *args) { matmul_plain(args, element_bf16); }
 void ref_matmul_f8_e4m3(const struct matmul_args *args) { matmul_scaled(args, element_e4m3, 128); }
