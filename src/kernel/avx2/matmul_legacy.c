@@ -1,44 +1,15 @@
 /*
- * matmul_legacy: products of the formats of 32-element blocks with one scale each: Q4_0 .. Q8_0, IQ4_NL, MXFP4.
- *
- * Row after row, eight blocks (one per lane of the result) at a time. Codes are unsigned bytes, `offset` above their values, and the sums
- * of activations that quantize left in the row take the offset away again; or signed bytes, whose signs move to the activations. The blocks
- * at the end of a row that are no full eight are copied to a padded buffer first, where scales of 0 keep the other lanes as they are.
+ * matmul_legacy: products of the formats of 32-element blocks with AVX2; see kernel/wide/matmul_legacy_body.inc.
  */
-#include "dtype/block_layouts.h"
-#include "dtype/codebooks.h"
 #include "kernel/avx2/avx2.h"
 #include "kernel/avx2/simd.h"
 
-#define TOKENS 4
+#define SIGNED_OFFSET 0
 
-struct group {        /* eight blocks of one row */
-    __m256i codes[8]; /* one block each, elements in their order */
-    __m256 d, m;      /* by block */
-};
-typedef void unpack_fn(const uint8_t *blocks, struct group *out);
-
-struct legacy_format {
-    size_t block_bytes;
-    int offset;
-    bool has_bias, is_signed;
-};
-
-/* The f16 at `blocks` of eight blocks. */
-ALWAYS_INLINE __m256 load_halves(const uint8_t *blocks, size_t block_bytes) {
-    __m128i h = _mm_cvtsi32_si128(load_u16(blocks));
-    h = _mm_insert_epi16(h, load_u16(blocks + block_bytes), 1);
-    h = _mm_insert_epi16(h, load_u16(blocks + 2 * block_bytes), 2);
-    h = _mm_insert_epi16(h, load_u16(blocks + 3 * block_bytes), 3);
-    h = _mm_insert_epi16(h, load_u16(blocks + 4 * block_bytes), 4);
-    h = _mm_insert_epi16(h, load_u16(blocks + 5 * block_bytes), 5);
-    h = _mm_insert_epi16(h, load_u16(blocks + 6 * block_bytes), 6);
-    h = _mm_insert_epi16(h, load_u16(blocks + 7 * block_bytes), 7);
-    return _mm256_cvtph_ps(h);
-}
+typedef __m256i codes_of_8[8]; /* one block each, elements in their order */
 
 /* 16 code bytes per block, low nibbles first. */
-ALWAYS_INLINE void unpack_nibbles(const uint8_t *codes, size_t block_bytes, __m256i out[8]) {
+ALWAYS_INLINE void nibbles_of(const uint8_t *codes, size_t block_bytes, __m256i out[8]) {
 #pragma GCC unroll 8
     for (unsigned k = 0; k < 8; k++) {
         __m256i twice = _mm256_broadcastsi128_si256(load_128(codes + k * block_bytes));
@@ -58,137 +29,31 @@ ALWAYS_INLINE void add_fifth_bits(const uint8_t *bits, size_t block_bytes, __m25
     }
 }
 
-ALWAYS_INLINE void unpack_q4_0(const uint8_t *blocks, struct group *out) {
-    const size_t bytes = sizeof(struct block_q4_0);
-    out->d = load_halves(blocks, bytes);
-    unpack_nibbles(blocks + offsetof(struct block_q4_0, qs), bytes, out->codes);
-}
-ALWAYS_INLINE void unpack_q4_1(const uint8_t *blocks, struct group *out) {
-    const size_t bytes = sizeof(struct block_q4_1);
-    out->d = load_halves(blocks, bytes);
-    out->m = load_halves(blocks + offsetof(struct block_q4_1, m), bytes);
-    unpack_nibbles(blocks + offsetof(struct block_q4_1, qs), bytes, out->codes);
-}
-ALWAYS_INLINE void unpack_q5_0(const uint8_t *blocks, struct group *out) {
-    const size_t bytes = sizeof(struct block_q5_0);
-    out->d = load_halves(blocks, bytes);
-    unpack_nibbles(blocks + offsetof(struct block_q5_0, qs), bytes, out->codes);
-    add_fifth_bits(blocks + offsetof(struct block_q5_0, qh), bytes, out->codes);
-}
-ALWAYS_INLINE void unpack_q5_1(const uint8_t *blocks, struct group *out) {
-    const size_t bytes = sizeof(struct block_q5_1);
-    out->d = load_halves(blocks, bytes);
-    out->m = load_halves(blocks + offsetof(struct block_q5_1, m), bytes);
-    unpack_nibbles(blocks + offsetof(struct block_q5_1, qs), bytes, out->codes);
-    add_fifth_bits(blocks + offsetof(struct block_q5_1, qh), bytes, out->codes);
-}
-ALWAYS_INLINE void unpack_q8_0(const uint8_t *blocks, struct group *out) {
-    const size_t bytes = sizeof(struct block_q8_0);
-    out->d = load_halves(blocks, bytes);
+ALWAYS_INLINE void bytes_of(const uint8_t *codes, size_t block_bytes, __m256i out[8]) {
 #pragma GCC unroll 8
     for (unsigned k = 0; k < 8; k++)
-        out->codes[k] = load_256(blocks + offsetof(struct block_q8_0, qs) + k * bytes);
+        out[k] = load_256(codes + k * block_bytes);
 }
 
-/* Values from a table of 16. */
-ALWAYS_INLINE void look_up(__m128i table, __m256i codes[8]) {
+/* Values from a table of 16, moved up by `offset`. */
+ALWAYS_INLINE void look_up(const int8_t *table, int offset, __m256i codes[8]) {
+    __m256i values = _mm256_broadcastsi128_si256(_mm_add_epi8(load_128(table), _mm_set1_epi8((char)offset)));
 #pragma GCC unroll 8
     for (unsigned k = 0; k < 8; k++)
-        codes[k] = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), codes[k]);
-}
-ALWAYS_INLINE void unpack_iq4_nl(const uint8_t *blocks, struct group *out) {
-    unpack_q4_0(blocks, out); /* the same layout */
-    look_up(load_128(iq4_values), out->codes);
+        codes[k] = _mm256_shuffle_epi8(values, codes[k]);
 }
 
-/* 2^(e - 128): half of the e8m0 value, subnormal for 0 and 1, NaN for 255. */
-ALWAYS_INLINE __m256 half_e8m0(__m256i e) {
-    __m256i bits = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
-    bits = _mm256_blendv_epi8(bits, _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e), _mm256_cmpgt_epi32(_mm256_set1_epi32(2), e));
-    return _mm256_castsi256_ps(_mm256_blendv_epi8(bits, _mm256_set1_epi32(0x7fc00000), _mm256_cmpeq_epi32(e, _mm256_set1_epi32(255))));
-}
-ALWAYS_INLINE void unpack_mxfp4(const uint8_t *blocks, struct group *out) {
-    const size_t bytes = sizeof(struct block_mxfp4);
-    uint64_t scales = 0;
-#pragma GCC unroll 8
-    for (unsigned i = 0; i < 8; i++)
-        scales |= (uint64_t)blocks[i * bytes] << (8 * i);
-    out->d = half_e8m0(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long)scales)));
-    unpack_nibbles(blocks + offsetof(struct block_mxfp4, qs), bytes, out->codes);
-    look_up(_mm_add_epi8(load_128(fp4_doubled_values), _mm_set1_epi8(16)), out->codes);
-}
-
-/* Adds a group's terms to the lanes of one token. `count`: blocks that are there. */
-ALWAYS_INLINE __m256 add_group(__m256 lanes, const struct group *w, const struct legacy_format *f, const int8_t *q, const float *scales,
-                               const int16_t *sums, unsigned count) {
+/* Sums of products by block, of `count` blocks that are there. Signs of signed codes move to the activations. */
+ALWAYS_INLINE __m256i dot_8(const __m256i codes[8], const int8_t *q, unsigned count, bool is_signed) {
     __m256i dot[8];
-    const __m256i ones = _mm256_set1_epi16(1);
 #pragma GCC unroll 8
     for (unsigned k = 0; k < 8; k++) {
-        __m256i x = k < count ? load_256(q + 32 * k) : _mm256_setzero_si256(), code = w->codes[k];
-        __m256i pairs = f->is_signed ? dot_pairs(_mm256_abs_epi8(code), _mm256_sign_epi8(x, code)) : dot_pairs(code, x);
-        dot[k] = _mm256_madd_epi16(pairs, ones);
+        __m256i x = k < count ? load_256(q + 32 * k) : _mm256_setzero_si256();
+        __m256i pairs = is_signed ? dot_pairs(_mm256_abs_epi8(codes[k]), _mm256_sign_epi8(x, codes[k])) : dot_pairs(codes[k], x);
+        dot[k] = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
     }
-    __m256i sum = sums_of_8(dot), block_sums = load_256(sums);
-    if (f->offset)
-        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(block_sums, _mm256_set1_epi16((short)-f->offset)));
-    __m256 d = _mm256_loadu_ps(scales);
-    lanes = _mm256_fmadd_ps(_mm256_mul_ps(w->d, d), _mm256_cvtepi32_ps(sum), lanes);
-    if (f->has_bias)
-        lanes = _mm256_fmadd_ps(_mm256_mul_ps(w->m, d), _mm256_cvtepi32_ps(_mm256_madd_epi16(block_sums, ones)), lanes);
-    return lanes;
+    return sums_of_8(dot);
 }
 
-ALWAYS_INLINE void walk_row(const struct matmul_args *args, const struct activation_layout *layout, unpack_fn *unpack,
-                            const struct legacy_format *f, size_t row, size_t token, unsigned tokens) {
-    const struct matrix *w = args->w;
-    const uint8_t *blocks = w->data + row * w->row_bytes, *x = args->x + token * args->x_row_bytes;
-    size_t count = w->cols / 32;
-    __m256 lanes[TOKENS];
-    for (unsigned t = 0; t < tokens; t++)
-        lanes[t] = _mm256_setzero_ps();
-    for (size_t b = 0; b < count; b += 8) {
-        struct group group;
-        uint8_t padded[8 * 34];
-        bool whole = count - b >= 8;
-        if (whole) {
-            unpack(blocks + b * f->block_bytes, &group);
-        } else {
-            memset(padded, 0, sizeof padded);
-            memcpy(padded, blocks + b * f->block_bytes, (count - b) * f->block_bytes);
-            unpack(padded, &group);
-        }
-#pragma GCC unroll 4
-        for (unsigned t = 0; t < tokens; t++) {
-            const uint8_t *x_row = x + t * args->x_row_bytes;
-            const float *scales = (const float *)(const void *)(x_row + layout->scales_offset_bytes) + b;
-            const int16_t *sums = (const int16_t *)(const void *)(x_row + layout->sums_offset_bytes) + 2 * b;
-            const int8_t *q = (const int8_t *)x_row + 32 * b;
-            lanes[t] = whole ? add_group(lanes[t], &group, f, q, scales, sums, 8)
-                             : add_group(lanes[t], &group, f, q, scales, sums, (unsigned)(count - b));
-        }
-    }
-    for (unsigned t = 0; t < tokens; t++)
-        args->y[(token + t) * args->y_stride + row] = tree8(lanes[t]) * w->tensor_scale;
-}
-
-ALWAYS_INLINE void walk_matrix(const struct matmul_args *args, unpack_fn *unpack, const struct legacy_format f) {
-    struct activation_layout layout = activation_layout(32, args->w->cols);
-    for (size_t row = args->row_begin; row < args->row_end; row++) {
-        size_t token = 0;
-        for (; token + TOKENS <= args->tokens; token += TOKENS)
-            walk_row(args, &layout, unpack, &f, row, token, TOKENS);
-        for (; token + 2 <= args->tokens; token += 2)
-            walk_row(args, &layout, unpack, &f, row, token, 2);
-        if (token < args->tokens)
-            walk_row(args, &layout, unpack, &f, row, token, 1);
-    }
-}
-
-void avx2_matmul_q4_0(const struct matmul_args *args) { walk_matrix(args, unpack_q4_0, (struct legacy_format){18, 8, false, false}); }
-void avx2_matmul_q4_1(const struct matmul_args *args) { walk_matrix(args, unpack_q4_1, (struct legacy_format){20, 0, true, false}); }
-void avx2_matmul_q5_0(const struct matmul_args *args) { walk_matrix(args, unpack_q5_0, (struct legacy_format){22, 16, false, false}); }
-void avx2_matmul_q5_1(const struct matmul_args *args) { walk_matrix(args, unpack_q5_1, (struct legacy_format){24, 0, true, false}); }
-void avx2_matmul_q8_0(const struct matmul_args *args) { walk_matrix(args, unpack_q8_0, (struct legacy_format){34, 0, false, true}); }
-void avx2_matmul_iq4_nl(const struct matmul_args *args) { walk_matrix(args, unpack_iq4_nl, (struct legacy_format){18, 0, false, true}); }
-void avx2_matmul_mxfp4(const struct matmul_args *args) { walk_matrix(args, unpack_mxfp4, (struct legacy_format){17, 16, false, false}); }
+#define LEVEL(name) avx2_##name
+#include "kernel/wide/matmul_legacy_body.inc"

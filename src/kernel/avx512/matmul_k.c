@@ -1,30 +1,10 @@
 /*
- * matmul_k: products of Q2_K .. Q6_K and IQ4_XS.
- *
- * Eight rows at a time, block after block: the integer sums of a block of eight rows are one vector, its float part is one fma into the
- * vector of lane block % 8. A block's codes are unpacked once for up to four tokens. The last rows of a range are padded by
- * repeating the last row, whose extra results are not stored.
+ * matmul_k: products of Q2_K .. Q6_K and IQ4_XS with AVX-512; see kernel/avx2/strips.h for the walk.
  */
-#include "dtype/block_layouts.h"
 #include "dtype/codebooks.h"
+#include "kernel/avx2/strips.h"
 #include "kernel/avx512/avx512.h"
 #include "kernel/avx512/simd.h"
-
-#define STRIP 8
-#define TOKENS 4
-
-struct activation { /* one token, at one block */
-    const int8_t *q;
-    const int16_t *sums; /* [16] */
-};
-
-struct strip_block { /* one block of eight rows times up to four tokens */
-    __m256 d, m;     /* by row */
-    __m256i sum[TOKENS], bias[TOKENS];
-};
-
-/* block[i]: the block of row i. */
-typedef void strip_fn(const uint8_t *const block[STRIP], const struct activation *x, unsigned tokens, struct strip_block *out);
 
 /* Sum over the block of codes * activations * scales: codes are unsigned bytes, scales 16-bit numbers in the low half of each 32. */
 ALWAYS_INLINE __m512i scaled_dot(const __m512i codes[4], const __m512i scales[4], const __m512i q[4]) {
@@ -174,19 +154,6 @@ ALWAYS_INLINE void spread_scales_16(__m256i scales, __m512i out[4]) {
 #pragma GCC unroll 4
     for (unsigned k = 0; k < 4; k++)
         out[k] = _mm512_maskz_permutexvar_epi16(0x55555555u, load_512(order[k]), _mm512_castsi256_si512(scales));
-}
-
-/* The f16 at `offset` of each row's block. */
-ALWAYS_INLINE __m256 load_halves(const uint8_t *const block[STRIP], size_t offset) {
-    __m128i h = _mm_cvtsi32_si128(load_u16(block[0] + offset));
-    h = _mm_insert_epi16(h, load_u16(block[1] + offset), 1);
-    h = _mm_insert_epi16(h, load_u16(block[2] + offset), 2);
-    h = _mm_insert_epi16(h, load_u16(block[3] + offset), 3);
-    h = _mm_insert_epi16(h, load_u16(block[4] + offset), 4);
-    h = _mm_insert_epi16(h, load_u16(block[5] + offset), 5);
-    h = _mm_insert_epi16(h, load_u16(block[6] + offset), 6);
-    h = _mm_insert_epi16(h, load_u16(block[7] + offset), 7);
-    return _mm256_cvtph_ps(h);
 }
 
 ALWAYS_INLINE void load_activations(const struct activation *x, unsigned tokens, __m512i q[TOKENS][4]) {
@@ -367,80 +334,6 @@ ALWAYS_INLINE void iq4_xs_strip(const uint8_t *const block[STRIP], const struct 
 #pragma GCC unroll 4
     for (unsigned t = 0; t < tokens; t++)
         out->sum[t] = sums_of_8_wide(v[t]);
-}
-
-/* ---- the walk ---- */
-
-struct walk {
-    const struct matmul_args *args;
-    struct activation_layout layout;
-    size_t block_bytes;
-    bool has_bias;
-};
-
-/* Rows [row, row + STRIP) up to row_end, tokens [token, token + tokens). */
-ALWAYS_INLINE void walk_strip(const struct walk *walk, strip_fn *strip, size_t row, size_t token, unsigned tokens) {
-    const struct matmul_args *args = walk->args;
-    const struct matrix *w = args->w;
-    const uint8_t *block[STRIP];
-    size_t rows = args->row_end - row < STRIP ? args->row_end - row : STRIP, blocks = w->cols / 256;
-    __m256 lane[TOKENS][8];
-    for (size_t r = 0; r < STRIP; r++)
-        block[r] = w->data + (row + (r < rows ? r : rows - 1)) * w->row_bytes;
-    const uint8_t *next = w->data + (row + STRIP) * w->row_bytes; /* the next strip is fetched in the order of memory */
-    for (unsigned t = 0; t < tokens; t++)
-        for (unsigned l = 0; l < 8; l++)
-            lane[t][l] = _mm256_setzero_ps();
-    for (size_t b = 0; b < blocks; b++) {
-        struct activation x[TOKENS];
-        struct strip_block sums;
-        for (unsigned t = 0; t < tokens; t++) {
-            const uint8_t *x_row = args->x + (token + t) * args->x_row_bytes;
-            x[t].q = (const int8_t *)x_row + 256 * b;
-            x[t].sums = (const int16_t *)(const void *)(x_row + walk->layout.sums_offset_bytes) + 16 * b;
-        }
-        for (size_t i = 0; token == 0 && i < STRIP * walk->block_bytes; i += 64)
-            _mm_prefetch((const char *)next + i, _MM_HINT_T0);
-        next += STRIP * walk->block_bytes;
-        strip(block, x, tokens, &sums);
-#pragma GCC unroll 4
-        for (unsigned t = 0; t < tokens; t++) {
-            const uint8_t *x_row = args->x + (token + t) * args->x_row_bytes;
-            __m256 d = _mm256_broadcast_ss((const float *)(const void *)(x_row + walk->layout.scales_offset_bytes) + b);
-            __m256 *total = &lane[t][b % 8];
-            *total = _mm256_fmadd_ps(_mm256_mul_ps(sums.d, d), _mm256_cvtepi32_ps(sums.sum[t]), *total);
-            if (walk->has_bias)
-                *total = _mm256_fnmadd_ps(_mm256_mul_ps(sums.m, d), _mm256_cvtepi32_ps(sums.bias[t]), *total);
-        }
-        for (unsigned r = 0; r < STRIP; r++)
-            block[r] += walk->block_bytes;
-    }
-    for (unsigned t = 0; t < tokens; t++) {
-        __m256 *l = lane[t];
-        __m256 y = _mm256_add_ps(_mm256_add_ps(_mm256_add_ps(l[0], l[4]), _mm256_add_ps(l[2], l[6])),
-                                 _mm256_add_ps(_mm256_add_ps(l[1], l[5]), _mm256_add_ps(l[3], l[7])));
-        _mm256_mask_storeu_ps(args->y + (token + t) * args->y_stride + row, (__mmask8)first_lanes(rows),
-                              _mm256_mul_ps(y, _mm256_set1_ps(w->tensor_scale)));
-    }
-}
-
-ALWAYS_INLINE void walk_matrix(const struct matmul_args *args, strip_fn *strip, size_t block_bytes, bool has_bias) {
-    struct walk walk = {args, activation_layout(256, args->w->cols), block_bytes, has_bias};
-    for (size_t row = args->row_begin; row < args->row_end; row += STRIP)
-        for (size_t token = 0; token < args->tokens; token += TOKENS)
-            switch (args->tokens - token) {
-            case 1:
-                walk_strip(&walk, strip, row, token, 1);
-                break;
-            case 2:
-                walk_strip(&walk, strip, row, token, 2);
-                break;
-            case 3:
-                walk_strip(&walk, strip, row, token, 3);
-                break;
-            default:
-                walk_strip(&walk, strip, row, token, 4);
-            }
 }
 
 void avx512_matmul_q2_k(const struct matmul_args *args) { walk_matrix(args, q2_k_strip, sizeof(struct block_q2_k), true); }
