@@ -57,19 +57,19 @@ ALWAYS_INLINE __m256i with_fifth_bits(__m256i codes, const uint8_t *bits) {
     return _mm256_or_si256(codes, _mm256_and_si256(bytes_of_bits(load_u32(bits)), _mm256_set1_epi8(16)));
 }
 
-ALWAYS_INLINE __m256i q4_0_codes(const uint8_t *block, unsigned k) { return nibbles_by_halves(block + 2 + 0 * k); }
-ALWAYS_INLINE __m256i q4_1_codes(const uint8_t *block, unsigned k) { return nibbles_by_halves(block + 4 + 0 * k); }
+ALWAYS_INLINE __m256i q4_0_codes(const uint8_t *block, unsigned k) { return nibbles_by_halves(block + 2 + 16 * k); }
+ALWAYS_INLINE __m256i q4_1_codes(const uint8_t *block, unsigned k) { return nibbles_by_halves(block + 4 + 16 * k); }
 ALWAYS_INLINE __m256i q5_0_codes(const uint8_t *block, unsigned k) {
-    return with_fifth_bits(nibbles_by_halves(block + 6 + 0 * k), block + 2);
+    return with_fifth_bits(nibbles_by_halves(block + 6 + 16 * k), block + 2 + 4 * k);
 }
 ALWAYS_INLINE __m256i q5_1_codes(const uint8_t *block, unsigned k) {
-    return with_fifth_bits(nibbles_by_halves(block + 8 + 0 * k), block + 4);
+    return with_fifth_bits(nibbles_by_halves(block + 8 + 16 * k), block + 4 + 4 * k);
 }
 ALWAYS_INLINE __m256i signed_codes(const uint8_t *bytes, unsigned k) { return above_128(load_256(bytes + 32 * k)); }
 ALWAYS_INLINE __m256i q8_0_codes(const uint8_t *block, unsigned k) { return signed_codes(block + 2, k); }
 ALWAYS_INLINE __m256i iq4_nl_codes(const uint8_t *block, unsigned k) { return look_up(iq4_values, -128, q4_0_codes(block, k)); }
 ALWAYS_INLINE __m256i mxfp4_codes(const uint8_t *block, unsigned k) {
-    return look_up(fp4_doubled_values, 16, nibbles_by_halves(block + 1 + 0 * k));
+    return look_up(fp4_doubled_values, 16, nibbles_by_halves(block + 1 + 16 * k));
 }
 ALWAYS_INLINE __m256i iq4_xs_codes(const uint8_t *block, unsigned k) {
     return look_up(iq4_values, -128, nibbles_by_halves(block + offsetof(struct block_iq4_xs, qs) + 16 * k));
@@ -83,25 +83,17 @@ ALWAYS_INLINE __m256i nibble_stream_codes(const uint8_t *bytes, unsigned k) {
 ALWAYS_INLINE __m256i fp4_stream_codes(const uint8_t *bytes, unsigned k) {
     return look_up(fp4_doubled_values, 16, nibble_stream_codes(bytes, k));
 }
-/* Codes of `bits` bits, eight in as many bytes. */
-ALWAYS_INLINE __m256i bit_stream_codes(const uint8_t *bytes, unsigned bits) {
+ALWAYS_INLINE __m256i bit_stream_codes(const uint8_t *bytes, unsigned k, unsigned bits) {
     uint64_t out[4];
-    for (unsigned i = 0; i < 4; i++) {
-        uint64_t word = 0;
-        for (unsigned j = 0; j < bits; j++)
-            word |= (uint64_t)bytes[i * bits + j] << 8 * j;
-        out[i] = 0;
-        for (unsigned j = 0; j < 8; j++)
-            out[i] |= (word >> j * bits & ((1u << bits) - 1u)) << 8 * j;
-    }
+    spread_stream(bytes + 4 * bits * k, bits, out);
     return load_256(out);
 }
 ALWAYS_INLINE __m256i nvfp4_codes(const uint8_t *block, unsigned k) { return look_up(fp4_doubled_values, 16, nvfp4_nibbles(block, k)); }
-ALWAYS_INLINE __m256i bits_2_codes(const uint8_t *bytes, unsigned k) { return bit_stream_codes(bytes + 8 * k, 2); }
+ALWAYS_INLINE __m256i bits_2_codes(const uint8_t *bytes, unsigned k) { return bit_stream_codes(bytes, k, 2); }
 ALWAYS_INLINE __m256i q2_0_codes(const uint8_t *block, unsigned k) { return bits_2_codes(block + offsetof(struct block_q2_0, qs), k); }
-ALWAYS_INLINE __m256i bits_3_codes(const uint8_t *bytes, unsigned k) { return bit_stream_codes(bytes + 12 * k, 3); }
-ALWAYS_INLINE __m256i bits_5_codes(const uint8_t *bytes, unsigned k) { return bit_stream_codes(bytes + 20 * k, 5); }
-ALWAYS_INLINE __m256i bits_6_codes(const uint8_t *bytes, unsigned k) { return bit_stream_codes(bytes + 24 * k, 6); }
+ALWAYS_INLINE __m256i bits_3_codes(const uint8_t *bytes, unsigned k) { return bit_stream_codes(bytes, k, 3); }
+ALWAYS_INLINE __m256i bits_5_codes(const uint8_t *bytes, unsigned k) { return bit_stream_codes(bytes, k, 5); }
+ALWAYS_INLINE __m256i bits_6_codes(const uint8_t *bytes, unsigned k) { return bit_stream_codes(bytes, k, 6); }
 
 static void fill_stream(const struct matrix *w, const uint8_t *const rows[PANEL_ROWS], uint8_t *out) {
     switch (w->bits) {

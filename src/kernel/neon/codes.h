@@ -50,18 +50,18 @@ ALWAYS_INLINE codes_32 fifth_bits(const uint8_t *bits) {
 
 /* ---- blocks of 32 ---- */
 
-ALWAYS_INLINE codes_32 q4_0_codes(const uint8_t *block, unsigned k) { return less(nibbles_by_halves(block + 2 + 0 * k), 8); }
-ALWAYS_INLINE codes_32 q4_1_codes(const uint8_t *block, unsigned k) { return nibbles_by_halves(block + 4 + 0 * k); }
+ALWAYS_INLINE codes_32 q4_0_codes(const uint8_t *block, unsigned k) { return less(nibbles_by_halves(block + 2 + 16 * k), 8); }
+ALWAYS_INLINE codes_32 q4_1_codes(const uint8_t *block, unsigned k) { return nibbles_by_halves(block + 4 + 16 * k); }
 ALWAYS_INLINE codes_32 q5_0_codes(const uint8_t *block, unsigned k) {
-    return less(either(nibbles_by_halves(block + 6 + 0 * k), fifth_bits(block + 2)), 16);
+    return less(either(nibbles_by_halves(block + 6 + 16 * k), fifth_bits(block + 2 + 4 * k)), 16);
 }
 ALWAYS_INLINE codes_32 q5_1_codes(const uint8_t *block, unsigned k) {
-    return either(nibbles_by_halves(block + 8 + 0 * k), fifth_bits(block + 4));
+    return either(nibbles_by_halves(block + 8 + 16 * k), fifth_bits(block + 4 + 4 * k));
 }
-ALWAYS_INLINE codes_32 q8_0_codes(const uint8_t *block, unsigned k) { return load_32(block + 2 + 0 * k); }
-ALWAYS_INLINE codes_32 iq4_nl_codes(const uint8_t *block, unsigned k) { return look_up(iq4_values, nibbles_by_halves(block + 2 + 0 * k)); }
+ALWAYS_INLINE codes_32 q8_0_codes(const uint8_t *block, unsigned k) { return load_32(block + 2 + 32 * k); }
+ALWAYS_INLINE codes_32 iq4_nl_codes(const uint8_t *block, unsigned k) { return look_up(iq4_values, nibbles_by_halves(block + 2 + 16 * k)); }
 ALWAYS_INLINE codes_32 mxfp4_codes(const uint8_t *block, unsigned k) {
-    return look_up(fp4_doubled_values, nibbles_by_halves(block + 1 + 0 * k));
+    return look_up(fp4_doubled_values, nibbles_by_halves(block + 1 + 16 * k));
 }
 
 /* 2^(e - 128): half of the e8m0 value, subnormal for 0 and 1, NaN for 255. */

@@ -58,34 +58,26 @@ ALWAYS_INLINE void fill_codes(const uint8_t *const rows[PANEL_ROWS], size_t cols
             }
 }
 
-/* Codes of a bit stream, all their own blocks of 32. */
-ALWAYS_INLINE codes_32 bytes_less_128(const uint8_t *bytes, unsigned k) { return less(load_32(bytes + 0 * k), -128); }
-ALWAYS_INLINE codes_32 signed_bytes(const uint8_t *bytes, unsigned k) { return load_32(bytes + 0 * k); }
-ALWAYS_INLINE codes_32 nibbles(const uint8_t *bytes, unsigned k) { return nibbles_by_turns(bytes + 0 * k); }
-ALWAYS_INLINE codes_32 nibbles_less_8(const uint8_t *bytes, unsigned k) { return less(nibbles_by_turns(bytes + 0 * k), 8); }
+/* Codes of a bit stream. */
+ALWAYS_INLINE codes_32 bytes_less_128(const uint8_t *bytes, unsigned k) { return less(load_32(bytes + 32 * k), -128); }
+ALWAYS_INLINE codes_32 signed_bytes(const uint8_t *bytes, unsigned k) { return load_32(bytes + 32 * k); }
+ALWAYS_INLINE codes_32 nibbles(const uint8_t *bytes, unsigned k) { return nibbles_by_turns(bytes + 16 * k); }
+ALWAYS_INLINE codes_32 nibbles_less_8(const uint8_t *bytes, unsigned k) { return less(nibbles_by_turns(bytes + 16 * k), 8); }
 ALWAYS_INLINE codes_32 fp4_stream_codes(const uint8_t *bytes, unsigned k) {
-    return look_up(fp4_doubled_values, nibbles_by_turns(bytes + 0 * k));
+    return look_up(fp4_doubled_values, nibbles_by_turns(bytes + 16 * k));
 }
 ALWAYS_INLINE codes_32 nvfp4_codes(const uint8_t *block, unsigned k) {
     return look_up(fp4_doubled_values, nibbles_by_quarters(block + offsetof(struct block_nvfp4, qs) + 16 * k));
 }
-/* Eight codes of `bits` bits in as many bytes. */
-ALWAYS_INLINE codes_32 stream_codes(const uint8_t *bytes, unsigned bits) {
+ALWAYS_INLINE codes_32 bit_stream_codes(const uint8_t *bytes, unsigned k, unsigned bits) {
     uint64_t out[4];
-    for (unsigned i = 0; i < 4; i++) {
-        uint64_t word = 0;
-        for (unsigned j = 0; j < bits; j++)
-            word |= (uint64_t)bytes[i * bits + j] << 8 * j;
-        out[i] = 0;
-        for (unsigned j = 0; j < 8; j++)
-            out[i] |= (word >> j * bits & ((1u << bits) - 1u)) << 8 * j;
-    }
+    spread_stream(bytes + 4 * bits * k, bits, out);
     return load_32(out);
 }
-ALWAYS_INLINE codes_32 bits_2_codes(const uint8_t *bytes, unsigned k) { return stream_codes(bytes + 0 * k, 2); }
-ALWAYS_INLINE codes_32 bits_3_codes(const uint8_t *bytes, unsigned k) { return stream_codes(bytes + 0 * k, 3); }
-ALWAYS_INLINE codes_32 bits_5_codes(const uint8_t *bytes, unsigned k) { return stream_codes(bytes + 0 * k, 5); }
-ALWAYS_INLINE codes_32 bits_6_codes(const uint8_t *bytes, unsigned k) { return stream_codes(bytes + 0 * k, 6); }
+ALWAYS_INLINE codes_32 bits_2_codes(const uint8_t *bytes, unsigned k) { return bit_stream_codes(bytes, k, 2); }
+ALWAYS_INLINE codes_32 bits_3_codes(const uint8_t *bytes, unsigned k) { return bit_stream_codes(bytes, k, 3); }
+ALWAYS_INLINE codes_32 bits_5_codes(const uint8_t *bytes, unsigned k) { return bit_stream_codes(bytes, k, 5); }
+ALWAYS_INLINE codes_32 bits_6_codes(const uint8_t *bytes, unsigned k) { return bit_stream_codes(bytes, k, 6); }
 
 /* offset: codes are of signed numbers. */
 ALWAYS_INLINE void fill_stream(const struct matrix *w, bool offset, const uint8_t *const rows[PANEL_ROWS], bool eights, uint8_t *out) {
