@@ -9,6 +9,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 
+/*
+ * An image or a program is no prompt: its tokens would mean nothing, and be very many. A text with a few odd bytes is one, and so is a
+ * short one with any; they become U+FFFD or their own tokens.
+ */
+#define BINARY_BYTES_MIN 4096
+#define BINARY_SHARE 64 /* random bytes have 1 in 9 of these codes */
+
 static const struct option_spec prompt = {.name = "prompt",
                                           .kind = OPTION_TEXT,
                                           .short_name = 'p',
@@ -109,17 +116,11 @@ static void on_prompt(void *context, uint32_t done, uint32_t total) {
         log_progress("reading the prompt", done, total, "tokens", out->prompt_started);
 }
 
-/*
- * An image or a program is no prompt: its tokens would mean nothing, and be very many. A text with a few odd bytes is one, and so is a
- * short one with any; they become U+FFFD or their own tokens.
- */
-#define BINARY_BYTES_MIN 4096
-#define BINARY_SHARE 64 /* random bytes have 1 in 9 of these codes */
-
+/* Control codes that texts do not have. */
 static size_t odd_bytes(const char *bytes, size_t size) {
     size_t odd = 0;
     for (size_t i = 0; i < size; i++)
-        odd += (unsigned char)bytes[i] < ' ' && !strchr("\t\n\v\f\r\033", bytes[i] ? bytes[i] : 'x');
+        odd += (unsigned char)bytes[i] < ' ' && !memchr("\t\n\v\f\r\033", bytes[i], 6);
     return odd;
 }
 
