@@ -81,3 +81,10 @@ float f32_from_fp4_e2m1(uint8_t nibble) {
     static const float values[8] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
     return f32_from_bits(bits_from_f32(values[nibble & 7]) | (uint32_t)(nibble & 8u) << 28);
 }
+
+size_t f32_first_not_finite(const float *values, size_t count) {
+    size_t i = 0;
+    while (i < count && values[i] - values[i] == 0)
+        i++;
+    return i;
+}

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -27,3 +28,5 @@ float f32_from_f8_e5m2(uint8_t value);
 float f32_from_f8_e8m0(uint8_t value); /* 2^(value - 127), 255 is NaN, 0 is 2^-127 (subnormal) */
 float f32_from_ue4m3(uint8_t value);   /* scale of ggml's NVFP4: e4m3 with bit 7 ignored and 0x7f as 0 */
 float f32_from_fp4_e2m1(uint8_t nibble); /* {0 .5 1 1.5 2 3 4 6}, bit 3 is the sign */
+/* Index of the first of `count` numbers that is infinite or NaN; count: none is. */
+size_t f32_first_not_finite(const float *values, size_t count);

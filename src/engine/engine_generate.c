@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "dtype/scalar_convert.h"
 #include "engine/engine_internal.h"
 #include "generate/stop_rules.h"
 
@@ -232,7 +233,7 @@ struct logits_run {
 
 static enum status hand_out_logits(void *context, uint32_t position, float *logits, struct error *err) {
     struct logits_run *run = context;
-    if (!engine_is_finite(logits, run->vocab))
+    if (f32_first_not_finite(logits, run->vocab) < run->vocab)
         return error_set(err, STATUS_CORRUPT, "the logits at position %u are not numbers", position);
     return run->on_logits(run->context, position, logits) ? STATUS_OK : error_set(err, STATUS_CANCELLED, "stopped by the caller");
 }

@@ -82,11 +82,10 @@ MUST_CHECK enum status engine_find_family(struct sluice_model *m, const char *fo
 void engine_set_queue_wrapper(struct sluice_model *model, struct queue_wrapper wrapper);
 /* STATUS_NOT_FOUND with what to do when the model has no tokenizer. */
 MUST_CHECK enum status engine_need_tokenizer(const struct sluice_model *m, struct error *err);
-/* Copies between the library's and the public form. */
 /* A call that can be cancelled and ends before a request runs: a cancel that it obeyed is over. */
 void engine_consume_cancel(struct sluice_model *m, enum status status);
+/* The status and text in the public form. to: or NULL. */
 sluice_status engine_report(enum status status, const struct error *from, sluice_error *to);
-bool engine_is_finite(const float *values, size_t count);
 /* Says in *err, when a request failed because a result was no number, which layer and tensor made it. Returns status. */
 enum status engine_explain(struct sluice_model *m, enum status status, struct error *err);
 /* A plan as metrics and doctor give it; the caller owns it. NULL: no memory. */

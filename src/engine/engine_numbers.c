@@ -5,19 +5,12 @@
  *         its weights are read and searched. That takes as long as it takes: the request has failed already.
  */
 #include <inttypes.h>
-#include <math.h>
 
 #include "base/memory.h"
+#include "dtype/scalar_convert.h"
 #include "engine/engine_internal.h"
 
 #define DECODE_ELEMENTS (1u << 14) /* a multiple of every block */
-
-bool engine_is_finite(const float *values, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (!(values[i] - values[i] == 0))
-            return false;
-    return true;
-}
 
 struct search {
     const struct sluice_model *model;
@@ -39,9 +32,9 @@ static uint64_t search_tensor(const struct search *s, const struct tensor_entry 
                           bytes, &ignored) != STATUS_OK)
             return UINT64_MAX;
         info->decode(s->raw, s->values, count);
-        for (uint64_t i = 0; i < count; i++)
-            if (!isfinite(s->values[i]))
-                return done + i;
+        uint64_t good = f32_first_not_finite(s->values, count);
+        if (good < count)
+            return done + good;
         done += count;
     }
     return UINT64_MAX;

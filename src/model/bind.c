@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/memory.h"
+#include "dtype/scalar_convert.h"
 #include "model/bind_stored.h"
 
 #define MISSING_KEPT 200
@@ -292,10 +293,10 @@ enum status bind_read_vector(const struct binder *binder, const struct tensor_en
                                err);
     if (status == STATUS_OK) {
         info->decode(raw, values, size);
-        for (uint64_t i = 0; i < size && status == STATUS_OK; i++)
-            if (!(values[i] - values[i] == 0))
-                status = error_set(err, STATUS_CORRUPT, "%s: tensor %.*s: element %" PRIu64 " is not a finite number",
-                                   catalogue_path(binder->catalogue), TEXT_ARGUMENTS(tensor->name), first + i);
+        uint64_t good = f32_first_not_finite(values, size);
+        if (good < size)
+            status = error_set(err, STATUS_CORRUPT, "%s: tensor %.*s: element %" PRIu64 " is not a finite number",
+                               catalogue_path(binder->catalogue), TEXT_ARGUMENTS(tensor->name), first + good);
     }
     memory_free(raw);
     if (status == STATUS_OK)

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "dtype/scalar_convert.h"
 #include "run/executor_internal.h"
 
 /* ---- sizes ---- */
@@ -308,20 +309,18 @@ static uint32_t take_given(struct executor *x, const struct executor_given *give
     return entry->first_step;
 }
 
-static bool is_finite(const float *values, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (!(values[i] - values[i] == 0))
-            return false;
-    return true;
-}
-
 static bool made_finite(const struct executor *x, const struct plan_step *step) {
     const struct plan *plan = x->options.plan;
     uint32_t rows = after_selection(plan, step) ? x->selected_count : x->row_count;
+    if (step->op.kind == OP_ROUTER || step->op.kind == OP_INDEX) /* these make whole numbers too */
+        return true;
     for (int i = 0; i < OP_BUFFERS_MAX; i++)
-        if (step->out[i] != PLAN_NONE && step->op.kind != OP_ROUTER && step->op.kind != OP_INDEX && /* these hold whole numbers too */
-            !is_finite(buffer_data(x, &plan->buffers[step->out[i]]), (size_t)rows * plan->buffers[step->out[i]].width))
-            return false;
+        if (step->out[i] != PLAN_NONE) {
+            const struct plan_buffer *buffer = &plan->buffers[step->out[i]];
+            size_t count = (size_t)rows * buffer->width;
+            if (f32_first_not_finite(buffer_data(x, buffer), count) < count)
+                return false;
+        }
     return true;
 }
 
