@@ -15,7 +15,7 @@
 #include "server/api_json.h"
 
 #define TEXT_LIMIT_BYTES (64u << 20)
-#define RUNS_MAX 3 /* a cancel meant for the job before may hit this one: it begins again */
+#define RUNS_MAX 3
 
 struct choice { /* one answer under way */
     struct job *job;
@@ -30,6 +30,11 @@ struct choice { /* one answer under way */
     bool role_sent, failed;
     sluice_error error;
 };
+
+/* Whether a call that ended like this begins again: a cancel meant for the job before hit it. runs: of the call, from 0. */
+static bool begins_again(const struct job *job, sluice_status status, int *runs) {
+    return status == SLUICE_CANCELLED && !job_cancelled(job) && ++*runs < RUNS_MAX;
+}
 
 static bool streams(const struct choice *c) { return c->task->request.stream; }
 static bool is_chat(const struct choice *c) { return c->task->request.kind == API_CHAT; }
@@ -167,12 +172,11 @@ static sluice_status run_choice(struct choice *c, const uint32_t *ids, size_t co
         status = sluice_reply_open(c->model, c->task->reply_format, r->tools, prompt, &c->reply, &c->error);
     else if (r->echo)
         status = echo_prompt(c, ids, count);
-    for (int run = 0; status == SLUICE_OK && run < RUNS_MAX; run++) {
-        status = sluice_generate(c->model, &request, result, &c->error);
-        if (status != SLUICE_CANCELLED || job_cancelled(c->job) || result->generated > 0)
-            break;
-        status = SLUICE_OK;
-    }
+    int runs = 0;
+    if (status == SLUICE_OK)
+        do
+            status = sluice_generate(c->model, &request, result, &c->error);
+        while (result->generated == 0 && begins_again(c->job, status, &runs));
     if (status == SLUICE_OK && !c->failed && !job_cancelled(c->job))
         (void)take_text(c, "", 0, true);
     return c->failed ? c->error.status : status;
@@ -236,9 +240,11 @@ void api_run(struct job *job, sluice_model *model, void *context) {
     char *prompt = NULL;
     sluice_error error = {0};
     sluice_constraint *constraint = NULL;
-    sluice_status status = make_prompt(task, model, &ids, &count, &prompt, &error);
-    for (int run = 1; status == SLUICE_CANCELLED && !job_cancelled(job) && run < RUNS_MAX; run++)
+    sluice_status status;
+    int runs = 0;
+    do
         status = make_prompt(task, model, &ids, &count, &prompt, &error);
+    while (begins_again(job, status, &runs));
     if (status == SLUICE_OK)
         status = open_form(task, model, prompt, &constraint, &error);
     json_t *choices = json_array();
