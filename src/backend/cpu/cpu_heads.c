@@ -63,7 +63,7 @@ static void run_plain(struct cpu_backend *cpu, struct heads_job *job) {
     const struct op_call *call = job->call;
     unsigned activation = cpu_activation(cpu, &job->view->parts[0].matrix, false);
     size_t heads = op->head_matmul.heads, rows = 0;
-    job->parts = activation & CPU_TWO_PARTS ? 2 : 1;
+    job->parts = cpu_activation_parts(activation);
     if (activation == 0) {
         job->x = (const uint8_t *)call->in[0];
         job->piece_bytes = op->head_matmul.in_stride * sizeof(float);

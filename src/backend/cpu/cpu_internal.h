@@ -62,6 +62,7 @@ void cpu_product(const struct cpu_backend *cpu, const struct matmul_args *args, 
  * when a second such row follows, which holds what rounding left.
  */
 #define CPU_TWO_PARTS 1u
+static inline unsigned cpu_activation_parts(unsigned activation) { return activation & CPU_TWO_PARTS ? 2 : 1; }
 unsigned cpu_activation_of(unsigned format, uint32_t group_cols, bool expert);
 unsigned cpu_activation(const struct cpu_backend *cpu, const struct matrix *w, bool expert);
 struct activation_layout cpu_activation_layout(unsigned activation, size_t cols);

@@ -18,10 +18,8 @@ unsigned cpu_activation(const struct cpu_backend *cpu, const struct matrix *w, b
 
 struct activation_layout cpu_activation_layout(unsigned activation, size_t cols) {
     struct activation_layout layout = activation_layout(activation & ~CPU_TWO_PARTS, cols);
-    if (activation & CPU_TWO_PARTS) {
-        layout.parts = 2;
-        layout.row_bytes *= 2;
-    }
+    layout.parts = cpu_activation_parts(activation);
+    layout.row_bytes *= layout.parts;
     return layout;
 }
 
@@ -231,7 +229,7 @@ void cpu_run_matmul(struct cpu_backend *cpu, const struct op *op, const struct o
             job.x = cpu->inputs;
             job.x_row_bytes = cpu->inputs_layout.row_bytes;
         }
-        job.parts = activation & CPU_TWO_PARTS ? 2 : 1;
+        job.parts = cpu_activation_parts(activation);
         run_block(cpu, op, call, activation, &job);
     }
 }
