@@ -113,41 +113,33 @@ def granite(weights):
     return out
 
 
-def jamba(weights):
-    """Experts one by one."""
+def single_experts(weights, place, names={}):
+    """Experts stacked in `place` one by one, their matrices by other names."""
     out = {}
     for key, value in convolutions(weights).items():
-        expert = re.fullmatch(r"(.*\.feed_forward)\.switch_mlp\.(.*)", key)
-        for e in range(value.shape[0]) if expert else ():
-            out[f"{expert[1]}.experts.{e}.{expert[2]}"] = value[e]
-        if not expert:
+        stack = re.fullmatch(rf"(.*\.{place})\.switch_mlp\.(\w+)\.weight", key)
+        if stack:
+            out |= {f"{stack[1]}.experts.{e}.{names.get(stack[2], stack[2])}.weight": value[e] for e in range(len(value))}
+        else:
             out[key] = value
     return out
+
+
+def jamba(weights):
+    return single_experts(weights, "feed_forward")
 
 
 def nemotron(weights):
-    names = {"fc1": "up_proj", "fc2": "down_proj"}
-    out = {}
-    for key, value in convolutions(weights).items():
-        match = re.fullmatch(r"(.*\.mixer)\.switch_mlp\.(fc[12])\.weight", key)
-        for e in range(value.shape[0]) if match else ():
-            out[f"{match[1]}.experts.{e}.{names[match[2]]}.weight"] = value[e]
-        if not match:
-            out[key] = value
-    return out
+    return single_experts(weights, "mixer", {"fc1": "up_proj", "fc2": "down_proj"})
 
 
 def kimi(weights):
     """Published names: w1 w3 w2 of single experts under block_sparse_moe, convolutions under *_conv1d, keys and values of latent
     attention in one.
     """
-    names = {"gate_proj": "w1", "up_proj": "w3", "down_proj": "w2"}
     out = {}
-    for key, value in convolutions(weights).items():
-        expert = re.fullmatch(r"(.*)\.mlp\.switch_mlp\.(\w+)\.weight", key)
-        for e in range(value.shape[0]) if expert else ():
-            out[f"{expert[1]}.block_sparse_moe.experts.{e}.{names[expert[2]]}.weight"] = value[e]
-        if expert or ".unembed_out." in key:
+    for key, value in single_experts(weights, "mlp", {"gate_proj": "w1", "up_proj": "w3", "down_proj": "w2"}).items():
+        if ".unembed_out." in key:
             continue
         if ".embed_q." in key:  # [heads][latent][key] and [heads][value][latent] -> [heads * (key + value)][latent]
             values = weights[key.replace("embed_q", "unembed_out")]
@@ -155,8 +147,8 @@ def kimi(weights):
             out[key.replace("embed_q", "kv_b_proj")] = np.ascontiguousarray(both.reshape(-1, both.shape[-1]))
             continue
         key = re.sub(r"\.([qkv])_conv\.conv\.", r".\1_conv1d.", key).replace("mlp.gate.weight", "block_sparse_moe.gate.weight")
-        key = key.replace("mlp.e_score", "block_sparse_moe.gate.e_score").replace("mlp.shared_experts", "block_sparse_moe.shared_experts")
-        out[key] = value
+        key = key.replace("mlp.e_score", "block_sparse_moe.gate.e_score")
+        out[re.sub(r"\bmlp\.(experts|shared_experts)\b", r"block_sparse_moe.\1", key)] = value
     return out
 
 
