@@ -12,8 +12,8 @@
 
 /* A request of this size takes a disk about as long as one block: keeping such records costs little memory and saves whole requests. */
 #define SMALL_RECORD_BYTES ((uint64_t)64 << 10)
-/* Read-ahead that hides the latency of any local disk: 14 GB/s x 1 ms, as two records of 8 MiB. */
-#define RING_WANTED_BYTES ((uint64_t)16 << 20)
+/* Read-ahead, as six records of 8 MiB: one is computed, the others keep the disk busy (docs/EXPERIMENTS.md). */
+#define RING_WANTED_BYTES ((uint64_t)48 << 20)
 /* What only serves overlap takes at most this share of the budget: the rest keeps weights, and a kept byte is never read. */
 #define OVERLAP_SHARE 8
 

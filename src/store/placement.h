@@ -4,10 +4,10 @@
  * Order of force
  *   1. what must be there: a ring of two of the largest streamed records when anything streams, one slot per size class of experts when
  *      experts are cached;
- *   2. a little for overlap, at most an eighth of the budget each: a ring of three and at least 16 MiB, but no larger than what the trunk
+ *   2. a little for overlap, at most an eighth of the budget each: a ring of three and at least 48 MiB, but no larger than what the trunk
  *      lacks; slots for all top_k of a layer;
  *   3. the trunk. Which part stays is fixed, since a cyclic order defeats any replacement: first records so small that reading them costs
- *      a request rather than bytes, then stretches of 16 MiB spread evenly over the pass: while one is computed the disk fills the ring
+ *      a request rather than bytes, then stretches of 48 MiB spread evenly over the pass: while one is computed the disk fills the ring
  *      (a resident prefix would leave it idle once the ring is full, a pass that computes as long as it reads would take 1.4 times as
  *      long with 40 % resident);
  *   4. the expert cache. Below one token's demand every LRU hit rate is 0: cache_useless says so; the trunk has had the memory before.

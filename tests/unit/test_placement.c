@@ -190,19 +190,19 @@ static void test_resident_records_are_spread_over_the_pass(void **state) {
     start_model(&m);
     for (int i = 0; i < 100; i++)
         add_trunk(&m, 8 * MIB, true);
-    m.input.budget_bytes = 50 * 8 * MIB + 24 * MIB;
+    m.input.budget_bytes = 50 * 8 * MIB + 48 * MIB;
     struct placement p;
     struct error err;
     ASSERT_OK(placement_plan(&m.input, &p, &err), err);
     check_plan(&m, &p);
-    assert_int_equal(p.ring_bytes, 24 * MIB);
+    assert_int_equal(p.ring_bytes, 48 * MIB);
     assert_int_equal(p.stream_count, 50);
     uint32_t run = 0, longest = 0;
     for (uint32_t i = 0; i < 100; i++) {
         run = p.lives[i] == WEIGHT_RESIDENT ? run + 1 : 0;
         longest = run > longest ? run : longest;
     }
-    assert_true(longest <= 6); /* three stretches of 16 MiB */
+    assert_true(longest <= 18); /* three stretches of 48 MiB */
     placement_deinit(&p);
 }
 
@@ -224,8 +224,8 @@ static void test_one_large_record_does_not_blow_up_the_ring(void **state) {
     ASSERT_OK(placement_plan(&m.input, &p, &err), err);
     check_plan(&m, &p);
     assert_int_equal(p.lives[40], WEIGHT_RESIDENT);
-    assert_int_equal(p.ring_bytes, 30 * MIB);
-    assert_int_equal(p.resident_bytes, 370 * MIB);
+    assert_int_equal(p.ring_bytes, 50 * MIB);
+    assert_int_equal(p.resident_bytes, 350 * MIB);
     placement_deinit(&p);
 }
 
