@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Models bigger than memory, beside other engines under the same limit, alternating, cold.
 
-  streaming.py MODEL.gguf PROMPT.txt --limit 8G --within 'with_ram {}' [--budget 7800M] [--rounds 3] [--tokens 256]
-               [--sluice build/sluice] [--llama build/bench/peer_llama --llama-tokens 16] [--bmoe PATH/bmoe-cli --bmoe-cache 5000] [--threads 2]
+  streaming.py MODEL.gguf PROMPT.txt --limit 8G --within 'with_ram {}' [--budget 7800M] [--rounds 3] [--tokens 256] [--threads 2]
+               [--sluice build/sluice] [--llama build/bench/peer_llama --llama-tokens 16] [--bmoe PATH/bmoe-cli --bmoe-cache 5000]
 
---within is a command that runs its arguments as on a machine with {} of memory (a control group that counts the page cache too, without swap).
+--within is a command that runs its arguments as on a machine with {} of memory (a control group that counts the page cache too,
+without swap).
 Engines read through mmap only while the block device reads ahead little: set it to 128 KiB first (blockdev --setra 256).
 Every run starts without the model in the page cache. Prints one line a run, then medians as a table. tokens/s of decoding are given as a
 whole and by the median token, which a busy machine disturbs less.
@@ -37,13 +38,13 @@ def llama(args, out):
 
 
 def bmoe(args, out):
-    text = run(args, [args.bmoe, "-m", args.model, "--moe-stream", "--overlap", "--cache-mb", str(args.bmoe_cache), "--io-threads", "4", "-t",
-                      str(args.threads), "-c", "1024", "-n", str(args.tokens), "--progress", "-p", open(args.prompt).read()])
+    text = run(args, [args.bmoe, "-m", args.model, "--moe-stream", "--overlap", "--cache-mb", str(args.bmoe_cache), "--io-threads", "4",
+                      "-t", str(args.threads), "-c", "1024", "-n", str(args.tokens), "--progress", "-p", open(args.prompt).read()])
     walls = [json.loads(line.split(" ", 1)[1])["wall_ms"] for line in text.splitlines() if line.startswith("BMOE_PROGRESS")]
     number = lambda pattern: float(re.search(pattern, text).group(1))
-    return {"prompt": number(r"prefill: .*?\(([\d.]+) tok/s"), "decode": number(r"\(([\d.]+) tok/s\)"), "median": 1e3 / statistics.median(walls),
-            "first_s": number(r"TTFT ([\d.]+) s"), "hit": number(r"moe-cache: ([\d.]+)% hit") / 100,
-            "MB/token": number(r"\(([\d.]+) MiB/token") * 2**20 / 1e6}
+    return {"prompt": number(r"prefill: .*?\(([\d.]+) tok/s"), "decode": number(r"\(([\d.]+) tok/s\)"),
+            "median": 1e3 / statistics.median(walls), "first_s": number(r"TTFT ([\d.]+) s"),
+            "hit": number(r"moe-cache: ([\d.]+)% hit") / 100, "MB/token": number(r"\(([\d.]+) MiB/token") * 2**20 / 1e6}
 
 
 def run(args, command):

@@ -37,9 +37,7 @@ const char *memory_owner_name(enum memory_owner owner) {
 
 /* ---- failures on demand ---- */
 
-void memory_fail_after(uint64_t allocations) {
-    atomic_store(&memory.fail_countdown, allocations);
-}
+void memory_fail_after(uint64_t allocations) { atomic_store(&memory.fail_countdown, allocations); }
 
 static bool must_fail(void) {
     uint64_t left = atomic_load_explicit(&memory.fail_countdown, memory_order_relaxed);
@@ -54,9 +52,7 @@ static void *refuse(void) {
     return NULL;
 }
 
-uint64_t memory_refusals(void) {
-    return atomic_load(&memory.refusals);
-}
+uint64_t memory_refusals(void) { return atomic_load(&memory.refusals); }
 
 /* ---- heap ---- */
 
@@ -68,9 +64,7 @@ static void uncount_heap(size_t size_bytes) {
     atomic_fetch_sub_explicit(&memory.owner_bytes[MEMORY_OTHER], size_bytes, memory_order_relaxed);
 }
 
-void *memory_alloc(size_t size_bytes) {
-    return memory_alloc_array(size_bytes, 1);
-}
+void *memory_alloc(size_t size_bytes) { return memory_alloc_array(size_bytes, 1); }
 
 void *memory_alloc_array(size_t count, size_t element_bytes) {
     size_t size_bytes;
@@ -115,18 +109,12 @@ void memory_free(void *block) {
 
 /* ---- regions ---- */
 
-static size_t page_bytes(void) {
-    return (size_t)sysconf(_SC_PAGESIZE);
-}
+static size_t page_bytes(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 
-static size_t mapped_bytes(const struct memory_region *region) {
-    return size_round_up(region->size_bytes, page_bytes());
-}
+static size_t mapped_bytes(const struct memory_region *region) { return size_round_up(region->size_bytes, page_bytes()); }
 
 /* Locks pages as they come, so that locking does not fill the region with zeros first. */
-static bool lock_pages(uint8_t *data, size_t size_bytes) {
-    return mlock2(data, size_bytes, MLOCK_ONFAULT) == 0;
-}
+static bool lock_pages(uint8_t *data, size_t size_bytes) { return mlock2(data, size_bytes, MLOCK_ONFAULT) == 0; }
 
 static void take_mapping(struct memory_region *region, void *data, size_t size_bytes, bool lock) {
     region->data = data;
@@ -137,25 +125,32 @@ static void take_mapping(struct memory_region *region, void *data, size_t size_b
         atomic_fetch_add(&memory.locked_bytes, mapped_bytes(region));
 }
 
+/* Unused addresses for map_bytes, of which those that are phase_bytes behind a multiple of a huge page begin one; or MAP_FAILED. */
+static uint8_t *find_addresses(size_t map_bytes, uint64_t phase_bytes, int protection) {
+    size_t spare_bytes = HUGE_PAGE_BYTES - page_bytes();
+    uint8_t *data = mmap(NULL, map_bytes + spare_bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED)
+        return data;
+    size_t before_bytes = (phase_bytes - (uintptr_t)data) & (HUGE_PAGE_BYTES - 1);
+    if (before_bytes > 0)
+        CHECK(munmap(data, before_bytes) == 0);
+    data += before_bytes;
+    if (before_bytes < spare_bytes)
+        CHECK(munmap(data + map_bytes, spare_bytes - before_bytes) == 0);
+    return data;
+}
+
 /*
- * Anonymous memory; from the size of a huge page on in huge pages, as far as they fit inside. A direct read into small pages is one segment
- * of the disk's command for each: less than half as fast (bench/results/io.md).
+ * From the size of a huge page on in huge pages, as far as they fit inside. A direct read into small pages is one segment of the disk's
+ * command for each: less than half as fast (bench/results/io.md).
  */
 static void *map_anonymous(size_t map_bytes) {
-    size_t spare_bytes = map_bytes >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES - page_bytes() : 0;
-    uint8_t *data = mmap(NULL, map_bytes + spare_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (data == MAP_FAILED)
-        return MAP_FAILED;
-    if (spare_bytes > 0) { /* begin where a huge page can */
-        size_t before_bytes = -(uintptr_t)data & (HUGE_PAGE_BYTES - 1);
-        if (before_bytes > 0)
-            CHECK(munmap(data, before_bytes) == 0);
-        data += before_bytes;
-        if (before_bytes < spare_bytes)
-            CHECK(munmap(data + map_bytes, spare_bytes - before_bytes) == 0);
-    }
+    bool huge = map_bytes >= HUGE_PAGE_BYTES;
+    void *data = huge ? find_addresses(map_bytes, 0, PROT_READ | PROT_WRITE)
+                      : mmap(NULL, map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     /* Advice may be refused (kernels without huge pages); nothing depends on it but speed and rounding. */
-    (void)madvise(data, map_bytes, spare_bytes > 0 ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    if (data != MAP_FAILED)
+        (void)madvise(data, map_bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
     return data;
 }
 
@@ -191,7 +186,14 @@ enum status memory_region_map(struct memory_region *region, int fd, uint64_t off
         (void)refuse();
         return error_set(err, STATUS_NO_MEMORY, "no memory to map %zu bytes of a file", size_bytes);
     }
-    void *data = mmap(NULL, size_round_up(size_bytes, page_bytes()), PROT_READ, MAP_SHARED, fd, (off_t)offset_bytes);
+    size_t map_bytes = size_round_up(size_bytes, page_bytes());
+    uint8_t *data = find_addresses(map_bytes, offset_bytes, PROT_NONE);
+    if (data != MAP_FAILED && mmap(data, map_bytes, PROT_READ, MAP_SHARED | MAP_FIXED, fd, (off_t)offset_bytes) == MAP_FAILED) {
+        int reason = errno;
+        CHECK(munmap(data, map_bytes) == 0);
+        errno = reason;
+        data = MAP_FAILED;
+    }
     if (data == MAP_FAILED)
         return error_set(err, errno == ENOMEM ? STATUS_NO_MEMORY : STATUS_UNSUPPORTED, "%zu bytes of a file cannot be mapped: %s",
                          size_bytes, strerror(errno));
@@ -235,9 +237,7 @@ uint64_t memory_owner_bytes(enum memory_owner owner) {
     return atomic_load(&memory.owner_bytes[owner]);
 }
 
-uint64_t memory_locked_bytes(void) {
-    return atomic_load(&memory.locked_bytes);
-}
+uint64_t memory_locked_bytes(void) { return atomic_load(&memory.locked_bytes); }
 
 /* "VmRSS:\t  1234 kB" -> bytes; 0 when the line is missing. */
 static uint64_t status_field(const char *status, const char *name) {
@@ -280,19 +280,13 @@ void memory_setup(void) {
     (void)prctl(PR_SET_THP_DISABLE, 1UL, PR_THP_DISABLE_EXCEPT_ADVISED_, 0UL, 0UL);
 }
 
-void memory_trim(void) {
-    (void)malloc_trim(0);
-}
+void memory_trim(void) { (void)malloc_trim(0); }
 
 /* ---- checked sizes ---- */
 
-bool size_add(uint64_t a, uint64_t b, uint64_t *sum) {
-    return !__builtin_add_overflow(a, b, sum);
-}
+bool size_add(uint64_t a, uint64_t b, uint64_t *sum) { return !__builtin_add_overflow(a, b, sum); }
 
-bool size_multiply(uint64_t a, uint64_t b, uint64_t *product) {
-    return !__builtin_mul_overflow(a, b, product);
-}
+bool size_multiply(uint64_t a, uint64_t b, uint64_t *product) { return !__builtin_mul_overflow(a, b, product); }
 
 uint64_t size_round_up(uint64_t value, uint64_t multiple) {
     ASSERT(multiple != 0 && (multiple & (multiple - 1)) == 0);

@@ -52,8 +52,9 @@ struct memory_region {
 MUST_CHECK enum status memory_region_create(struct memory_region *region, size_t size_bytes, enum memory_owner owner, bool lock,
                                             struct error *err);
 /*
- * Maps size_bytes of an open file from offset_bytes (a multiple of the page size) on, to be read only; counted like memory of its owner,
- * since its pages are in the process once they were touched. STATUS_UNSUPPORTED: this file system cannot map.
+ * Maps size_bytes of an open file from offset_bytes (a multiple of the page size) on, to be read only, where huge pages of the file can be
+ * huge pages of the process; counted like memory of its owner, since its pages are in the process once they were touched.
+ * STATUS_UNSUPPORTED: this file system cannot map.
  */
 MUST_CHECK enum status memory_region_map(struct memory_region *region, int fd, uint64_t offset_bytes, size_t size_bytes,
                                          enum memory_owner owner, bool lock, struct error *err);

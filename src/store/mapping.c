@@ -8,16 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/bus_guard.h"
 #include "base/check.h"
 #include "base/cpu_info.h"
+#include "base/text.h"
 #include "base/thread_pool.h"
 
 #define GAP_BYTES_MAX (64u << 10) /* stretches that are closer than this are one: pages between cost less than a mapping */
 #define CHUNK_BYTES (4u << 20)    /* that a thread fills at a time */
-#define CHUNKS_AHEAD 8u           /* asked of the disk before they are waited for */
+#define CHUNKS_AHEAD 8u           /* asked of the disk before they are waited for, where faults read little by themselves */
 #define CHUNKS_PER_ROUND 64u      /* between two reports of progress */
 #define FILL_THREADS_MAX 16u
 
@@ -65,11 +67,25 @@ static uint32_t join_spans(struct span *spans, uint32_t count) {
     return kept;
 }
 
+/*
+ * Whether a fault in a mapping that was advised so reads huge pages: Linux 5.18 (do_sync_mmap_readahead). Then nothing may be asked of the
+ * disk beforehand: what comes that way are small pages. File systems without huge pages read as much at once.
+ */
+static bool faults_read_huge_pages(void) {
+    struct utsname system;
+    uint64_t major, minor;
+    const char *dot = uname(&system) == 0 ? strchr(system.release, '.') : NULL;
+    return dot && text_parse_u64((struct text){system.release, (size_t)(dot - system.release)}, &major) &&
+           text_parse_u64((struct text){dot + 1, strspn(dot + 1, "0123456789")}, &minor) && (major > 5 || (major == 5 && minor >= 18));
+}
+
 static enum status map_stretch(struct mapping *mapping, const struct span *span, bool lock, struct error *err) {
     struct mapped_stretch *stretch = &mapping->stretches[mapping->count];
     *stretch = (struct mapped_stretch){.file = span->file, .offset_bytes = span->begin_bytes};
     TRY(memory_region_map(&stretch->region, file_set_buffered_fd(mapping->map->files, span->file), span->begin_bytes,
                           span->end_bytes - span->begin_bytes, MEMORY_TRUNK, lock, err));
+    if (madvise(stretch->region.data, stretch->region.size_bytes, MADV_HUGEPAGE) != 0)
+        mapping->huge = false;
     enum status status = bus_guard_add(stretch->region.data, stretch->region.size_bytes, &stretch->guard, err);
     if (status != STATUS_OK)
         memory_region_destroy(&stretch->region);
@@ -110,7 +126,7 @@ static enum status map_all(struct mapping *mapping, struct span *spans, uint32_t
 }
 
 enum status mapping_init(struct mapping *mapping, const struct record_map *map, bool lock, struct error *err) {
-    *mapping = (struct mapping){.map = map};
+    *mapping = (struct mapping){.map = map, .huge = faults_read_huge_pages()};
     uint32_t spans_needed = 0, pieces = 0;
     for (weight_id id = 0; id < map->record_count; id++) {
         const struct weight_record *record = &map->records[id];
@@ -178,7 +194,7 @@ static bool chunk_at(const struct mapping *mapping, uint64_t index, struct chunk
 
 static void ask_disk(const struct mapping *mapping, uint64_t index) {
     struct chunk chunk;
-    if (chunk_at(mapping, index, &chunk)) /* a hint: what it does not bring, the next call waits for */
+    if (!mapping->huge && chunk_at(mapping, index, &chunk)) /* a hint: what it does not bring, the next call waits for */
         (void)posix_fadvise(file_set_buffered_fd(mapping->map->files, chunk.stretch->file),
                             (off_t)(chunk.stretch->offset_bytes + chunk.begin_bytes), (off_t)chunk.size_bytes, POSIX_FADV_WILLNEED);
 }
