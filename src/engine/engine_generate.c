@@ -60,7 +60,6 @@ static enum status numbers_begin(struct sluice_model *m, uint32_t max_tokens, st
     }
     n->token_count = n->generated = n->reused = 0;
     store_stats_read(m->store, &n->before);
-    pass_costs_clear(executor_costs(m->executor));
     n->after_prompt = n->after = n->before;
     return STATUS_OK;
 }
@@ -74,8 +73,10 @@ static void numbers_token(struct running *run) {
         n->hits[n->token_count] = n->after.hits;
         n->misses[n->token_count] = n->after.misses;
     }
-    if (n->token_count == 0)
+    if (n->token_count == 0) {
         n->after_prompt = n->after;
+        pass_costs_clear(executor_costs(run->model->executor)); /* its pass belongs to the prompt */
+    }
     n->token_count++;
     run->last_ns = now;
 }

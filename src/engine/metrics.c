@@ -116,19 +116,19 @@ static json_t *bounds_json(const struct sluice_model *m, const struct io_probe_r
                      bound.took_s > 0 ? bound.least_s / bound.took_s : 0);
 }
 
-/* The tokens that both were counted for: the last ones of decode. */
+/* Decode's pass p gave token p + 1. A pass may come behind the last token: it gave the end, or none at all. */
 void engine_bound_read(const struct sluice_model *m, double disk_bytes_per_s, struct engine_bound *out) {
     const struct request_numbers *n = &m->numbers;
     const struct pass_costs *costs = executor_costs(m->executor);
-    *out = (struct engine_bound){.tokens = pass_costs_count(costs)};
-    uint32_t timed = n->token_count < n->token_capacity ? n->token_count : n->token_capacity;
-    if (out->tokens == 0 || out->tokens >= timed || timed < n->token_count) {
-        out->tokens = 0; /* nothing was decoded, or a token and its pass would not match */
+    uint64_t passes = pass_costs_count(costs), first = passes > PASS_COSTS_KEPT ? passes - PASS_COSTS_KEPT : 0;
+    uint64_t end = n->token_count > 0 ? n->token_count - 1 : 0;
+    *out = (struct engine_bound){0};
+    if (first >= end || end > passes)
         return;
-    }
-    out->least_s = pass_costs_least_seconds(costs, disk_bytes_per_s);
-    for (uint32_t t = timed - out->tokens; t < timed; t++)
-        out->took_s += (double)n->token_ns[t] / 1e9;
+    out->tokens = (uint32_t)(end - first);
+    out->least_s = pass_costs_least_seconds(costs, first, end, disk_bytes_per_s);
+    for (uint64_t p = first; p < end; p++)
+        out->took_s += (double)n->token_ns[p + 1] / 1e9;
 }
 
 bool sluice_tool_bound(const sluice_model *m, sluice_bound *out) {

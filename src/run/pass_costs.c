@@ -9,9 +9,9 @@ struct cost { /* of a mixture, or of the end of a pass */
 };
 
 struct pass_costs {
-    uint32_t mixtures, count, next; /* passes kept, place of the next one */
-    uint32_t at;                    /* mixture of the pass at hand */
-    struct cost costs[];            /* [PASS_COSTS_KEPT][mixtures + 1] */
+    uint64_t count;        /* of passes; pass p is at place p % PASS_COSTS_KEPT */
+    uint32_t mixtures, at; /* of a pass; the next one of the pass at hand */
+    struct cost costs[];   /* [PASS_COSTS_KEPT][mixtures + 1] */
 };
 
 enum status pass_costs_create(uint32_t mixtures, struct pass_costs **out, struct error *err) {
@@ -27,32 +27,33 @@ enum status pass_costs_create(uint32_t mixtures, struct pass_costs **out, struct
 
 void pass_costs_destroy(struct pass_costs *costs) { memory_free(costs); }
 
-void pass_costs_clear(struct pass_costs *costs) { costs->count = costs->next = costs->at = 0; }
+void pass_costs_clear(struct pass_costs *costs) { costs->count = costs->at = 0; }
 
-static struct cost *pass_at(struct pass_costs *costs, uint32_t pass) { return costs->costs + (size_t)pass * (costs->mixtures + 1); }
+static size_t place_of(const struct pass_costs *costs, uint64_t pass) { return (size_t)(pass % PASS_COSTS_KEPT) * (costs->mixtures + 1); }
 
 void pass_costs_begin(struct pass_costs *costs) { costs->at = 0; }
 
 void pass_costs_mixture(struct pass_costs *costs, uint64_t before_ns, uint64_t experts_ns, uint64_t missed_bytes) {
     CHECK(costs->at < costs->mixtures);
-    pass_at(costs, costs->next)[costs->at++] = (struct cost){(float)before_ns * 1e-9f, (float)experts_ns * 1e-9f, (float)missed_bytes};
+    costs->costs[place_of(costs, costs->count) + costs->at++] =
+        (struct cost){(float)before_ns * 1e-9f, (float)experts_ns * 1e-9f, (float)missed_bytes};
 }
 
 void pass_costs_end(struct pass_costs *costs, uint64_t after_ns, uint64_t other_bytes) {
     CHECK(costs->at == costs->mixtures);
-    pass_at(costs, costs->next)[costs->at] = (struct cost){.before_s = (float)after_ns * 1e-9f, .bytes = (float)other_bytes};
-    costs->next = (costs->next + 1) % PASS_COSTS_KEPT;
-    costs->count += costs->count < PASS_COSTS_KEPT;
+    costs->costs[place_of(costs, costs->count) + costs->at] =
+        (struct cost){.before_s = (float)after_ns * 1e-9f, .bytes = (float)other_bytes};
+    costs->count++;
     costs->at = 0;
 }
 
-uint32_t pass_costs_count(const struct pass_costs *costs) { return costs->count; }
+uint64_t pass_costs_count(const struct pass_costs *costs) { return costs->count; }
 
-double pass_costs_least_seconds(const struct pass_costs *costs, double disk_bytes_per_s) {
+double pass_costs_least_seconds(const struct pass_costs *costs, uint64_t first, uint64_t end, double disk_bytes_per_s) {
     double sum = 0;
-    CHECK(disk_bytes_per_s > 0);
-    for (uint32_t p = 0; p < costs->count; p++) { /* all places up to count are full, in whatever order */
-        const struct cost *cost = costs->costs + (size_t)p * (costs->mixtures + 1);
+    CHECK(disk_bytes_per_s > 0 && first <= end && end <= costs->count && costs->count - first <= PASS_COSTS_KEPT);
+    for (uint64_t p = first; p < end; p++) {
+        const struct cost *cost = costs->costs + place_of(costs, p);
         double chain = cost[costs->mixtures].before_s, bytes = cost[costs->mixtures].bytes;
         for (uint32_t i = 0; i < costs->mixtures; i++) {
             double read = cost[i].bytes / disk_bytes_per_s;

@@ -29,6 +29,7 @@ void pass_costs_begin(struct pass_costs *costs);
 void pass_costs_mixture(struct pass_costs *costs, uint64_t before_ns, uint64_t experts_ns, uint64_t missed_bytes);
 void pass_costs_end(struct pass_costs *costs, uint64_t after_ns, uint64_t other_bytes); /* other_bytes: read beside the experts */
 
-uint32_t pass_costs_count(const struct pass_costs *costs);
-/* Least seconds of all kept passes on a disk of this rate; 0 when none is kept. */
-double pass_costs_least_seconds(const struct pass_costs *costs, double disk_bytes_per_s);
+/* Passes since the last clear; the last PASS_COSTS_KEPT of them are kept. */
+uint64_t pass_costs_count(const struct pass_costs *costs);
+/* Least seconds of the passes [first, end) since the last clear, all of them kept, on a disk of this rate. */
+double pass_costs_least_seconds(const struct pass_costs *costs, uint64_t first, uint64_t end, double disk_bytes_per_s);

@@ -195,6 +195,13 @@ class Bound(Memory):
         self.assertRegex(run.err, r"the last 99 tokens: [0-9.]+/s, [0-9]+ % of the [0-9.]+/s that their compute and a disk")
         self.assertNotRegex(self.demo_run("--ram", "all", quiet=False).err, "the last")
 
+    def test_dependency_bound_of_the_last_tokens(self):
+        """A prompt of one token makes a pass like those of decode, and the end of the text one that gives no token; the last 128 are kept."""
+        for prompt, tokens, known in ((["It"], 1, 0), (["It"], 2, 1), (["It"], 100, 99), (["It"], 200, 128), (["It was a dark"], 129, 128)):
+            run = self.demo_run("--ram", TIGHT, "--prompt", *prompt, "--ctx", "256", tokens=tokens)
+            self.assertEqual(run.metrics["generated_tokens"], tokens)
+            self.assertEqual(run.metrics["bounds"]["dependency_tokens"], known, (prompt, tokens))
+
     def test_disk_is_measured_once(self):
         first = self.demo_run("--ram", TIGHT).metrics["bounds"]
         self.assertEqual(self.demo_run("--ram", TIGHT).metrics["bounds"]["disk_bytes_per_s"], first["disk_bytes_per_s"])

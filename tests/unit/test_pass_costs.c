@@ -16,6 +16,10 @@ static struct pass_costs *create(uint32_t mixtures) {
     return costs;
 }
 
+static double least(const struct pass_costs *costs, double disk_bytes_per_s) {
+    return pass_costs_least_seconds(costs, 0, pass_costs_count(costs), disk_bytes_per_s);
+}
+
 static void expect_seconds(double got, double wanted) {
     if (!(fabs(got - wanted) <= 1e-6 * wanted))
         fail_msg("%.9f s, wanted %.9f s", got, wanted);
@@ -24,16 +28,16 @@ static void expect_seconds(double got, double wanted) {
 static void chain_of_mixtures(void **state) {
     struct pass_costs *costs = create(2);
     (void)state;
-    expect_seconds(pass_costs_least_seconds(costs, 1e9), 0);
+    expect_seconds(least(costs, 1e9), 0);
     pass_costs_begin(costs);
     pass_costs_mixture(costs, 10 * MS, 4 * MS, 1000000); /* 1 ms at 1 GB/s: hidden behind the hits */
     pass_costs_mixture(costs, 20 * MS, 4 * MS, 9000000); /* 9 ms: 5 are waited for */
     pass_costs_end(costs, 3 * MS, 0);
     assert_int_equal(pass_costs_count(costs), 1);
-    expect_seconds(pass_costs_least_seconds(costs, 1e9), 0.010 + 0.004 + 0.020 + 0.009 + 0.003);
-    expect_seconds(pass_costs_least_seconds(costs, 1e12), 0.041);
+    expect_seconds(least(costs, 1e9), 0.010 + 0.004 + 0.020 + 0.009 + 0.003);
+    expect_seconds(least(costs, 1e12), 0.041);
     /* a slow disk: the mixtures wait for all they miss */
-    expect_seconds(pass_costs_least_seconds(costs, 1e8), 0.010 + 0.010 + 0.020 + 0.090 + 0.003);
+    expect_seconds(least(costs, 1e8), 0.010 + 0.010 + 0.020 + 0.090 + 0.003);
     pass_costs_clear(costs);
     assert_int_equal(pass_costs_count(costs), 0);
     pass_costs_destroy(costs);
@@ -46,28 +50,32 @@ static void the_disk_alone(void **state) {
     pass_costs_begin(costs);
     pass_costs_mixture(costs, 10 * MS, 5 * MS, 1000000);
     pass_costs_end(costs, 5 * MS, 99000000);
-    expect_seconds(pass_costs_least_seconds(costs, 1e9), 0.100);
-    expect_seconds(pass_costs_least_seconds(costs, 1e11), 0.020);
+    expect_seconds(least(costs, 1e9), 0.100);
+    expect_seconds(least(costs, 1e11), 0.020);
     pass_costs_begin(dense);
     pass_costs_end(dense, 7 * MS, 10000000);
-    expect_seconds(pass_costs_least_seconds(dense, 1e9), 0.010);
-    expect_seconds(pass_costs_least_seconds(dense, 1e10), 0.007);
+    expect_seconds(least(dense, 1e9), 0.010);
+    expect_seconds(least(dense, 1e10), 0.007);
     pass_costs_destroy(costs);
     pass_costs_destroy(dense);
 }
 
 static void the_last_ones_are_kept(void **state) {
+    const uint64_t passes = 2 * PASS_COSTS_KEPT + 5;
     struct pass_costs *costs = create(1);
     (void)state;
-    for (int pass = 0; pass < 2 * PASS_COSTS_KEPT + 5; pass++) {
+    for (uint64_t pass = 0; pass < passes; pass++) {
         pass_costs_begin(costs);
         pass_costs_mixture(costs, 900 * MS, 0, 0); /* given up: an error, a cancel */
         pass_costs_begin(costs);
-        pass_costs_mixture(costs, (pass < PASS_COSTS_KEPT + 5 ? 50 : 1) * MS, 0, 0);
+        pass_costs_mixture(costs, (pass + 1) * MS, 0, 0);
         pass_costs_end(costs, 0, 0);
     }
-    assert_int_equal(pass_costs_count(costs), PASS_COSTS_KEPT);
-    expect_seconds(pass_costs_least_seconds(costs, 1e9), PASS_COSTS_KEPT * 0.001);
+    assert_int_equal(pass_costs_count(costs), passes);
+    expect_seconds(pass_costs_least_seconds(costs, passes - PASS_COSTS_KEPT, passes - PASS_COSTS_KEPT + 1, 1e9),
+                   0.001 * (PASS_COSTS_KEPT + 6));
+    expect_seconds(pass_costs_least_seconds(costs, passes - 3, passes - 1, 1e9), 0.001 * (2 * (double)passes - 3));
+    expect_seconds(pass_costs_least_seconds(costs, passes, passes, 1e9), 0);
     pass_costs_destroy(costs);
 }
 
