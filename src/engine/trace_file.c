@@ -15,7 +15,9 @@
 #define FILE_BYTES_MAX ((size_t)1 << 31)
 #define LAYERS_MAX 65536u
 #define RECORDS_MAX (1u << 24)
+#define RECORD_BYTES_MAX ((uint64_t)1 << 36) /* so that all together fit 64 bits */
 #define EXPERTS_MAX 65535u
+#define ROWS_MAX 65535u /* that the format has room for */
 #define STEP_BYTES 12
 #define END_BYTES (1 + 5 * 8 + 32)
 
@@ -93,11 +95,11 @@ enum status trace_writer_create(const char *path, const struct trace_head *head,
 }
 
 enum status trace_writer_add(struct trace_writer *w, const struct trace_wanted *wanted, struct error *err) {
-    CHECK(wanted->count > 0 && wanted->count <= EXPERTS_MAX && wanted->rows <= UINT16_MAX && wanted->layer < LAYERS_MAX);
+    CHECK(wanted->count > 0 && wanted->count <= EXPERTS_MAX && wanted->layer < LAYERS_MAX);
     uint8_t *at = store_u(w->bytes, wanted->decode ? KIND_DECODE : KIND_PROMPT, 2);
     at = store_u(at, wanted->layer, 2);
     at = store_u(at, wanted->position, 4);
-    at = store_u(at, wanted->rows, 2);
+    at = store_u(at, wanted->rows < ROWS_MAX ? wanted->rows : ROWS_MAX, 2);
     at = store_u(at, wanted->count, 2);
     for (uint32_t i = 0; i < wanted->count; i++)
         at = store_u(at, wanted->experts[i], 2);
@@ -183,6 +185,9 @@ static enum status read_head(const char *path, struct byte_reader *r, struct tra
         return damaged(path, r, "the head counts what cannot be", err);
     memcpy(head->identity, identity.data, sizeof head->identity);
     memcpy(head->family, family.data, sizeof head->family - 1);
+    for (const char *c = head->family; *c; c++)
+        if (*c <= ' ' || *c > '~') /* it is printed */
+            return damaged(path, r, "the name of the family is none", err);
     head->layers = memory_alloc_array(head->layer_count, sizeof *head->layers);
     head->records = memory_alloc_array(head->record_count, sizeof *head->records);
     if (!head->layers || !head->records)
@@ -192,8 +197,9 @@ static enum status read_head(const char *path, struct byte_reader *r, struct tra
             return damaged(path, r, "a layer that cannot be", err);
     for (uint32_t i = 0; i < head->record_count; i++)
         if (!byte_reader_u64(r, &head->records[i].slot_bytes) || !byte_reader_u64(r, &head->records[i].piece_bytes) ||
-            head->records[i].slot_bytes == 0 || head->records[i].slot_bytes > (uint64_t)1 << 40)
-            return damaged(path, r, "an expert without a size", err);
+            head->records[i].slot_bytes == 0 || head->records[i].slot_bytes > RECORD_BYTES_MAX ||
+            head->records[i].piece_bytes > RECORD_BYTES_MAX)
+            return damaged(path, r, "an expert of a size that cannot be", err);
     return STATUS_OK;
 }
 

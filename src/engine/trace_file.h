@@ -3,9 +3,10 @@
  *
  * Format   little-endian. Head: "SLUICETR", u32 version, u32 layers, u32 records, u32 experts per token, u64 cache bytes of the run (0: all
  *          was in memory), 32 bytes of model identity, 32 of family name; for each layer {u32 layer, u32 first record, u32 experts}; for
- * each record {u64 slot bytes, u64 piece bytes}. Steps: {u8 1 (prompt) or 2 (decode), u8 0, u16 layer, u32 position of the first row, u16
- * rows, u16 count, u16 expert [count]}, experts increasing. End: {u8 0, u64 steps, u64 hits, misses of the prompt, hits, misses of decode,
- * SHA-256 of all bytes before it}. The end makes it whole: a file without it, or with another hash, is refused.
+ *          each record {u64 slot bytes, u64 piece bytes}. Steps: {u8 1 (prompt) or 2 (decode), u8 0, u16 layer, u32 position of the first
+ *          row, u16 rows (65535 stands for more), u16 count, u16 expert [count]}, experts increasing. End: {u8 0, u64 steps, u64 hits,
+ *          misses of the prompt, hits, misses of decode, SHA-256 of all bytes before it}. The end makes it whole: a file without it, or
+ *          with another hash, is refused.
  */
 #pragma once
 

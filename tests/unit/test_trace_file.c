@@ -51,8 +51,12 @@ static enum status write_trace(uint32_t passes, bool finish, struct error *err) 
     for (uint32_t pass = 0; pass < passes; pass++)
         for (uint32_t layer = 0; layer < LAYERS; layer++) {
             const uint32_t experts[] = {pass % 3, 3 + pass % 2};
-            const struct trace_wanted wanted = {
-                .layer = layers[layer].layer, .position = pass, .rows = 1, .experts = experts, .count = 2, .decode = pass > 0};
+            const struct trace_wanted wanted = {.layer = layers[layer].layer,
+                                                .position = pass,
+                                                .rows = pass > 0 ? 1 : 65536,
+                                                .experts = experts,
+                                                .count = 2,
+                                                .decode = pass > 0};
             enum status status = trace_writer_add(writer, &wanted, err);
             if (status != STATUS_OK) {
                 trace_writer_abandon(writer);
@@ -152,6 +156,30 @@ static void nonsense_with_a_checksum(void **state) {
     memory_free(bytes);
 }
 
+/* Sizes whose sum would be 0 in 64 bits, and a name that a terminal would obey. */
+static void what_would_do_harm(void **state) {
+    static const struct {
+        size_t at;
+        const char *bytes;
+        size_t size_bytes;
+    } changes[] = {{64, "\033[2J", 4}, {96 + LAYERS * 12, "\0\0\0\0\0\1\0", 8}, {96 + LAYERS * 12 + 8, "\0\0\0\0\0\0\0\x80", 8}};
+    struct error err;
+    struct text whole;
+    (void)state;
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        ASSERT_OK(write_trace(PASSES, true, &err), err);
+        ASSERT_OK(file_read(path, 1u << 20, &whole, &err), err);
+        uint8_t *bytes = (uint8_t *)(uintptr_t)whole.data;
+        struct sha256 hash;
+        memcpy(bytes + changes[i].at, changes[i].bytes, changes[i].size_bytes);
+        sha256_init(&hash);
+        sha256_update(&hash, bytes, whole.size_bytes - 32);
+        sha256_finish(&hash, bytes + whole.size_bytes - 32);
+        expect_refused(bytes, whole.size_bytes);
+        memory_free(bytes);
+    }
+}
+
 static void unfinished_is_not_there(void **state) {
     struct error err;
     (void)state;
@@ -188,11 +216,8 @@ static void full_disk(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(read_again),
-        cmocka_unit_test(cut_and_damaged),
-        cmocka_unit_test(nonsense_with_a_checksum),
-        cmocka_unit_test(unfinished_is_not_there),
-        cmocka_unit_test(full_disk),
+        cmocka_unit_test(read_again),         cmocka_unit_test(cut_and_damaged),         cmocka_unit_test(nonsense_with_a_checksum),
+        cmocka_unit_test(what_would_do_harm), cmocka_unit_test(unfinished_is_not_there), cmocka_unit_test(full_disk),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
