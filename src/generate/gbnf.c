@@ -185,20 +185,18 @@ static struct fragment read_repeat(struct reader *r, struct fragment item) {
         maximum = 1;
     } else if (mark == '{') {
         skip_space(r);
-        bool given = peek(r) != ',';
-        minimum = read_number(r, 0);
+        minimum = read_number(r, GRAMMAR_UNBOUNDED);
         maximum = minimum;
         skip_space(r);
         if (peek(r) == ',') {
             r->at++;
             skip_space(r);
+            minimum = minimum == GRAMMAR_UNBOUNDED ? 0 : minimum;
             maximum = read_number(r, GRAMMAR_UNBOUNDED);
             skip_space(r);
-        } else if (!given) {
-            fail(r, "a repeat needs a number");
         }
-        if (peek(r) != '}' || minimum > maximum) {
-            fail(r, "a repeat is {n}, {m,} or {m,n} with m not above n");
+        if (peek(r) != '}' || minimum > maximum || minimum == GRAMMAR_UNBOUNDED) {
+            fail(r, "a repeat is {n}, {m,}, {,n} or {m,n} with m not above n");
             return item;
         }
         r->at++;

@@ -135,6 +135,8 @@ static const struct {
     {'G', "root ::= \"a\" )", "line 1, column 14"},
     {'G', "root ::= \"a\"\nroot ::= \"b\"", "defined twice"},
     {'G', "root ::= \"a\"{3,2}", "{m,n}"},
+    {'G', "root ::= \"a\"{}", "{m,n}"},
+    {'G', "root ::= \"a\"{x}", "{m,n}"},
     {'G', "root ::= [b-a]", "backwards"},
     {'G', "root ::= \"\\q\"", "escape"},
     {'G', "root ::= \"\\uD800\"", "no character"},
