@@ -196,7 +196,7 @@ class Bound(Memory):
         self.assertNotRegex(self.demo_run("--ram", "all", quiet=False).err, "the last")
 
     def test_dependency_bound_of_the_last_tokens(self):
-        """A prompt of one token makes a pass like those of decode, and the end of the text one that gives no token; the last 128 are kept."""
+        """A prompt of one token makes a pass like those of decode; the last 128 are kept."""
         for prompt, tokens, known in ((["It"], 1, 0), (["It"], 2, 1), (["It"], 100, 99), (["It"], 200, 128), (["It was a dark"], 129, 128)):
             run = self.demo_run("--ram", TIGHT, "--prompt", *prompt, "--ctx", "256", tokens=tokens)
             self.assertEqual(run.metrics["generated_tokens"], tokens)
