@@ -1,6 +1,7 @@
 /*
  * json_schema: one schema at a time: references, alternatives, types.
  */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -111,7 +112,7 @@ uint32_t schema_count(struct json_schema *s, const json_t *schema, const char *k
     if (!value)
         return otherwise;
     double number = json_number_value(value);
-    if (!json_is_number(value) || number < 0 || number != (double)(int64_t)number)
+    if (!json_is_number(value) || number < 0 || number != floor(number))
         schema_refuse(s, STATUS_INVALID, "%s must be a whole number from 0 on", keyword);
     else if (number > GRAMMAR_REPEAT_MAX && strncmp(keyword, "max", 3) == 0)
         return GRAMMAR_UNBOUNDED;
@@ -474,8 +475,7 @@ struct fragment json_schema_value(struct json_schema *s, const json_t *part) {
 }
 
 bool json_schema_marked_text(struct json_schema *s, const json_t *part, struct fragment *out) {
-    const char *reference = json_string_value(json_object_get(part, "$ref"));
-    const json_t *target = reference ? schema_resolve(s, reference) : part;
+    const json_t *target = schema_merge(s, part, NULL); /* references followed, with what stands beside them */
     const json_t *list = json_object_get(target, "enum"), *one = json_object_get(target, "const");
     for (size_t i = 0; i < json_array_size(list); i++)
         if (!json_is_string(json_array_get(list, i)))

@@ -77,6 +77,8 @@ static void read_members(struct json_schema *s, const json_t *schema, struct mem
     json_array_foreach(required, i, value) {
         const char *wanted = json_string_value(value);
         uint32_t index = 0;
+        if (grammar_failed(s->grammar))
+            return;
         if (!wanted) {
             schema_refuse(s, STATUS_INVALID, "required[%zu] is no text", i);
             return;
@@ -197,16 +199,16 @@ struct fragment schema_array(struct json_schema *s, const json_t *schema) {
     }
     if (json_is_true(json_object_get(schema, "uniqueItems")))
         schema_refuse(s, STATUS_UNSUPPORTED, "uniqueItems is not supported");
-    if (minimum > maximum)
-        schema_refuse(s, STATUS_INVALID, "minItems is above maxItems");
-    if (prefix && (!json_is_array(prefix) || json_array_size(prefix) == 0))
-        schema_refuse(s, STATUS_INVALID, "prefixItems must be a list of schemas");
-    if (grammar_failed(g))
-        return grammar_nothing(g);
     if (json_is_false(items) && !prefix) {
         maximum = 0;
         items = NULL;
     }
+    if (minimum > maximum)
+        schema_refuse(s, STATUS_INVALID, "minItems is above the number of items that may be there");
+    if (prefix && (!json_is_array(prefix) || json_array_size(prefix) == 0))
+        schema_refuse(s, STATUS_INVALID, "prefixItems must be a list of schemas");
+    if (grammar_failed(g))
+        return grammar_nothing(g);
     if (prefix)
         list = tuple(s, prefix, json_is_false(items) ? NULL : items, minimum, maximum);
     else if (maximum == 0 && minimum == 0)

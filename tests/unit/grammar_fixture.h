@@ -29,7 +29,14 @@ static inline enum status build_grammar(struct grammar *g, char kind, const char
         TRY(json_parse(text_of(text), "schema", 1u << 20, &document, err));
         enum status status = json_schema_create(&form, document, "schema", &schema, err);
         if (status == STATUS_OK) {
-            g->root = grammar_rule_of(g, json_schema_value(schema, document));
+            struct fragment value;
+            if (kind != 'M')
+                value = json_schema_value(schema, document);
+            else if (!json_schema_marked_text(schema, document, &value)) {
+                grammar_fail(g, STATUS_INVALID, "not of strings alone");
+                value = grammar_nothing(g);
+            }
+            g->root = grammar_rule_of(g, value);
             json_schema_finish(schema);
             json_schema_destroy(schema);
         }

@@ -1,6 +1,8 @@
 /* test_grammar: GBNF, regular expressions and JSON schemas: what they match, what they do not, and what is refused with which words. */
 #include "grammar_fixture.h"
 
+#include "base/byte_buffer.h"
+
 struct matching {
     char kind;
     const char *form, *whole[8], *bad[8]; /* bad: neither whole nor the start of anything, or not whole ("text..") */
@@ -98,6 +100,12 @@ static const struct matching matchings[] = {
     {'S', "{\"type\":\"number\",\"multipleOf\":0.01}", {"1", "1.2", "-1.25"}, {"1.255"}},
     {'S', "{\"type\":\"string\",\"format\":\"date\"}", {"\"2024-12-31\"", "\"2023-02-28\""}, {"\"2023-02-30\"", "\"2023-13", "\"23-"}},
     {'S', "{\"type\":\"string\",\"format\":\"ipv4\"}", {"\"1.2.3.255\""}, {"\"1.2.3\"", "\"256"}},
+    {'S', "{\"type\":\"string\",\"maxLength\":1e300}", {"\"\""}, {"1"}},
+    {'M', "{\"$ref\":\"#/$defs/a\",\"minLength\":2,\"$defs\":{\"a\":{\"type\":\"string\"}}}", {"ab", "a\"\n"}, {"a", "a<b"}},
+    {'M',
+     "{\"$ref\":\"#/$defs/a\",\"$defs\":{\"a\":{\"$ref\":\"#/$defs/b\"},\"b\":{\"enum\":[\"x\",\"<y>\"]}}}",
+     {"x", "<y>"},
+     {"y", "xx"}},
     {'S', "{\"type\":\"string\",\"nullable\":true,\"title\":\"x\",\"description\":\"a \\\"]\\n\"}", {"null", "\"\""}, {"1"}},
 };
 
@@ -170,6 +178,8 @@ static const struct {
     {'S', "{\"type\":\"string\",\"minLength\":5,\"maxLength\":4}", "minLength is above"},
     {'S', "{\"type\":\"string\",\"minLength\":-1}", "whole number"},
     {'S', "{\"type\":\"array\",\"minItems\":3,\"maxItems\":2}", "minItems is above"},
+    {'S', "{\"items\":false,\"minItems\":1}", "minItems is above"},
+    {'S', "{\"type\":\"string\",\"minLength\":1e300}", "minLength is more than"},
     {'S', "{\"type\":\"integer\",\"minimum\":3,\"maximum\":2}", "no text has this form"},
     {'S', "{\"type\":\"integer\",\"multipleOf\":0}", "multipleOf"},
     {'S', "{\"enum\":[]}", "enum must be"},
@@ -214,6 +224,16 @@ static void large_forms(void **state) {
         matcher_destroy(m);
         grammar_deinit(&g);
     }
+    struct byte_buffer many;
+    byte_buffer_init(&many, 1u << 20);
+    ASSERT_OK(byte_buffer_printf(&many, &err, "{\"required\":["), err);
+    for (int i = 0; i < 80000; i++)
+        ASSERT_OK(byte_buffer_printf(&many, &err, "%s\"n%d\"", i ? "," : "", i), err);
+    ASSERT_OK(byte_buffer_printf(&many, &err, "]}"), err);
+    struct grammar names;
+    assert_int_equal(build_grammar(&names, 'S', many.data, &err), STATUS_OVER_BUDGET);
+    grammar_deinit(&names);
+    byte_buffer_deinit(&many);
     char deep[4000];
     for (int d = 0; d < 1000; d++)
         memcpy(deep + 4 * d, d < 500 ? "(a|(" : "b))c", 4);
