@@ -16,29 +16,29 @@ bool record_load_has_part(const struct record_map *map, const struct record_load
 
 void record_load_part(const struct record_map *map, const struct record_load *load, struct read_request *request) {
     ASSERT(record_load_has_part(map, load));
-    const struct weight_piece *piece = &record_map_pieces(map, load->id)[load->piece];
-    struct read_window window = read_queue_window(map->files, piece->file, piece->offset_bytes, piece->size_bytes);
+    struct weight_piece range = record_map_run(map, load->id, load->piece).range;
+    struct read_window window = read_queue_window(map->files, range.file, range.offset_bytes, range.size_bytes);
     uint64_t begin = load->asked_bytes, end = begin + map->split_bytes;
     if (end >= window.window_bytes || window.window_bytes - end < map->split_bytes / 2) /* no small rest */
         end = window.window_bytes;
-    uint64_t first = begin == 0 ? piece->offset_bytes : window.begin_bytes + begin;
-    uint64_t last = end == window.window_bytes ? piece->offset_bytes + piece->size_bytes : window.begin_bytes + end;
+    uint64_t first = begin == 0 ? range.offset_bytes : window.begin_bytes + begin;
+    uint64_t last = end == window.window_bytes ? range.offset_bytes + range.size_bytes : window.begin_bytes + end;
     ASSERT(first < last);
-    request->file = piece->file;
+    request->file = range.file;
     request->offset_bytes = first;
     request->size_bytes = last - first;
-    request->dst = load->memory + load->piece_base_bytes + begin;
+    request->dst = load->memory + load->run_base_bytes + begin;
     request->dst_size_bytes = end - begin;
 }
 
 void record_load_advance(const struct record_map *map, struct record_load *load, const struct read_request *request) {
-    const struct weight_piece *piece = &record_map_pieces(map, load->id)[load->piece];
-    ASSERT(request->dst == load->memory + load->piece_base_bytes + load->asked_bytes);
+    struct record_run run = record_map_run(map, load->id, load->piece);
+    ASSERT(request->dst == load->memory + load->run_base_bytes + load->asked_bytes);
     load->asked_bytes += request->dst_size_bytes;
-    if (request->offset_bytes + request->size_bytes == piece->offset_bytes + piece->size_bytes) {
-        load->piece_base_bytes += record_map_window_bytes(map, piece);
+    if (request->offset_bytes + request->size_bytes == run.range.offset_bytes + run.range.size_bytes) {
+        load->run_base_bytes += record_map_window_bytes(map, &run);
         load->asked_bytes = 0;
-        load->piece++;
+        load->piece += run.piece_count;
     }
 }
 
@@ -67,7 +67,7 @@ uint32_t record_load_ready_pieces(const struct record_map *map, const struct rec
         return 0;
     uint32_t ready = 0;
     while (ready < load->piece && load->piece_in_flight[ready] == 0)
-        ready++;
+        ready += record_map_run(map, load->id, ready).piece_count;
     return ready;
 }
 

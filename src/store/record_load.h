@@ -1,10 +1,10 @@
 /*
  * record_load: the reads that bring one record into its memory: which part is next, which pieces are whole, what failed.
  *
- * Model       a piece's window is read by parts of about the map's split_bytes, cut at aligned offsets, so that the parts together fill
- *             exactly the window. Parts are asked for in order; they may finish in any.
- * Invariants  parts in flight = sum over the pieces; after a failure no more parts are asked for.
- * Memory      one struct in a slot, a ring entry or on a stack; refers to the memory of the record.
+ * Model       a run's window (record_map.h) is read by parts of about the map's split_bytes, cut at aligned offsets, so that the parts
+ * together fill exactly the window. Parts are asked for in order; they may finish in any. Invariants  parts in flight = sum over the runs;
+ * after a failure no more parts are asked for. Memory      one struct in a slot, a ring entry or on a stack; refers to the memory of the
+ * record.
  */
 #pragma once
 
@@ -16,11 +16,11 @@
 struct record_load {
     weight_id id; /* WEIGHT_NONE: none */
     uint8_t *memory;
-    uint32_t piece;            /* of the next part; piece_count: all were asked for */
-    uint64_t piece_base_bytes; /* where its window starts in memory */
-    uint64_t asked_bytes;      /* of its window */
+    uint32_t piece;          /* first of the run that the next part is of; piece_count: all were asked for */
+    uint64_t run_base_bytes; /* where its window starts in memory */
+    uint64_t asked_bytes;    /* of its window */
     uint32_t in_flight;
-    uint16_t piece_in_flight[STORE_PIECES_MAX];
+    uint16_t piece_in_flight[STORE_PIECES_MAX]; /* counted at the first piece of a run */
     bool cancelled;
     struct read_failure failure;
 };
@@ -32,7 +32,7 @@ bool record_load_has_part(const struct record_map *map, const struct record_load
 void record_load_part(const struct record_map *map, const struct record_load *load, struct read_request *request);
 /* The part was asked for: moves on. */
 void record_load_advance(const struct record_map *map, struct record_load *load, const struct read_request *request);
-/* A part of this piece was submitted; was reaped. */
+/* A part of the run that begins with this piece was submitted; was reaped. */
 void record_load_sent(struct record_load *load, uint32_t piece);
 void record_load_done(struct record_load *load, uint32_t piece, const struct read_request *request);
 /* No more parts are asked for; those in flight still come. The record does not become whole unless it was asked for entirely. */

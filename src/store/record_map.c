@@ -7,6 +7,7 @@
 
 #define SPLIT_BYTES_DEFAULT ((uint64_t)4 << 20) /* a demanded read waits behind little; the queue cuts it further for the device */
 #define PAGE_BYTES 4096                         /* what memory regions are aligned to at least */
+#define RUN_GAP_BYTES 4096                      /* reading so much for nothing costs less than another request; sluice pack aligns to it */
 
 static uint64_t largest_alignment(const struct file_set *files) {
     uint64_t largest = 1;
@@ -19,17 +20,41 @@ static uint64_t largest_alignment(const struct file_set *files) {
     return largest;
 }
 
-static uint64_t window_bytes(const struct file_set *files, const struct weight_piece *piece, uint64_t alignment_bytes) {
-    struct read_window window = read_queue_window(files, piece->file, piece->offset_bytes, piece->size_bytes);
+/* The run of the first of `count` pieces. */
+static struct record_run run_of(const struct file_set *files, const struct weight_piece *pieces, uint32_t count) {
+    struct record_run run = {.piece_count = 1, .range = pieces[0]};
+    for (; run.piece_count < count; run.piece_count++) {
+        const struct weight_piece *next = &pieces[run.piece_count];
+        uint64_t end_bytes = run.range.offset_bytes + run.range.size_bytes;
+        if (next->file != run.range.file || next->offset_bytes < end_bytes)
+            break;
+        struct read_window window = read_queue_window(files, run.range.file, run.range.offset_bytes, run.range.size_bytes);
+        if (read_queue_window(files, next->file, next->offset_bytes, next->size_bytes).begin_bytes >=
+            window.begin_bytes + window.window_bytes + RUN_GAP_BYTES)
+            break;
+        run.range.size_bytes = next->offset_bytes + next->size_bytes - run.range.offset_bytes;
+    }
+    return run;
+}
+
+static uint64_t window_bytes(const struct file_set *files, const struct weight_piece *range, uint64_t alignment_bytes) {
+    struct read_window window = read_queue_window(files, range->file, range->offset_bytes, range->size_bytes);
     return size_round_up(window.window_bytes, alignment_bytes);
 }
 
-uint64_t store_record_bytes(const struct file_set *files, const struct weight_record *record, const struct weight_piece *pieces) {
-    uint64_t sum = 0, alignment_bytes = largest_alignment(files);
-    CHECK(record->piece_count <= STORE_PIECES_MAX);
-    for (uint32_t i = 0; i < record->piece_count; i++)
-        sum += window_bytes(files, &pieces[record->first_piece + i], alignment_bytes);
+static uint64_t memory_bytes(const struct file_set *files, const struct weight_piece *pieces, uint32_t count, uint64_t alignment_bytes) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < count;) {
+        struct record_run run = run_of(files, pieces + i, count - i);
+        sum += window_bytes(files, &run.range, alignment_bytes);
+        i += run.piece_count;
+    }
     return sum;
+}
+
+uint64_t store_record_bytes(const struct file_set *files, const struct weight_record *record, const struct weight_piece *pieces) {
+    CHECK(record->piece_count <= STORE_PIECES_MAX);
+    return memory_bytes(files, pieces + record->first_piece, record->piece_count, largest_alignment(files));
 }
 
 enum status record_map_init(struct record_map *map, const struct store_options *options, struct error *err) {
@@ -59,16 +84,18 @@ enum status record_map_init(struct record_map *map, const struct store_options *
     return STATUS_OK;
 }
 
-uint64_t record_map_window_bytes(const struct record_map *map, const struct weight_piece *piece) {
-    return window_bytes(map->files, piece, map->alignment_bytes);
+struct record_run record_map_run(const struct record_map *map, weight_id id, uint32_t piece) {
+    CHECK(id < map->record_count && piece < map->records[id].piece_count);
+    return run_of(map->files, record_map_pieces(map, id) + piece, map->records[id].piece_count - piece);
+}
+
+uint64_t record_map_window_bytes(const struct record_map *map, const struct record_run *run) {
+    return window_bytes(map->files, &run->range, map->alignment_bytes);
 }
 
 uint64_t record_map_memory_bytes(const struct record_map *map, weight_id id) {
     CHECK(id < map->record_count);
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < map->records[id].piece_count; i++)
-        sum += record_map_window_bytes(map, &record_map_pieces(map, id)[i]);
-    return sum;
+    return memory_bytes(map->files, record_map_pieces(map, id), map->records[id].piece_count, map->alignment_bytes);
 }
 
 uint64_t record_map_piece_bytes(const struct record_map *map, weight_id id) {
@@ -78,15 +105,27 @@ uint64_t record_map_piece_bytes(const struct record_map *map, weight_id id) {
     return sum;
 }
 
+uint64_t record_map_range_bytes(const struct record_map *map, weight_id id) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < map->records[id].piece_count;) {
+        struct record_run run = record_map_run(map, id, i);
+        sum += run.range.size_bytes;
+        i += run.piece_count;
+    }
+    return sum;
+}
+
 void record_map_lease(const struct record_map *map, weight_id id, const uint8_t *memory, uint32_t slot, struct weight_lease *lease) {
     ASSERT(id < map->record_count && memory);
-    const struct weight_piece *piece = record_map_pieces(map, id);
+    const struct weight_piece *pieces = record_map_pieces(map, id);
     lease->id = id;
     lease->slot = slot;
     lease->piece_count = map->records[id].piece_count;
-    for (uint32_t i = 0; i < lease->piece_count; i++, piece++) {
-        struct read_window window = read_queue_window(map->files, piece->file, piece->offset_bytes, piece->size_bytes);
-        lease->pieces[i] = memory + window.skip_bytes;
+    for (uint32_t i = 0; i < lease->piece_count;) {
+        struct record_run run = record_map_run(map, id, i);
+        struct read_window window = read_queue_window(map->files, run.range.file, run.range.offset_bytes, run.range.size_bytes);
+        for (uint32_t end = i + run.piece_count; i < end; i++)
+            lease->pieces[i] = memory + window.skip_bytes + (pieces[i].offset_bytes - run.range.offset_bytes);
         memory += size_round_up(window.window_bytes, map->alignment_bytes);
     }
 }

@@ -1,8 +1,10 @@
 /*
  * record_map: where the bytes of a record lie, in its files and in memory.
  *
- * Model       in memory a record is the aligned windows of its pieces, one after the other, each at a multiple of alignment_bytes. A lease
- *             points behind the window's skip. Windows of pieces that touch in the file overlap there and are read twice: a block.
+ * Model       a *run* is pieces that follow each other so closely in a file that less than 4 KiB lie between their
+ *             aligned windows; it is read as one range. In
+ *             memory a record is the windows of its runs, one after the other, each at a multiple of alignment_bytes; a lease points to
+ *             the pieces inside. An expert whose parts lie together (sluice pack; many checkpoints with a tensor per expert) is one run.
  * Invariants  the same record takes the same bytes wherever it lies.
  */
 #pragma once
@@ -45,8 +47,16 @@ static inline const struct weight_piece *record_map_pieces(const struct record_m
 }
 uint64_t record_map_memory_bytes(const struct record_map *map, weight_id id);
 uint64_t record_map_piece_bytes(const struct record_map *map, weight_id id); /* wanted bytes alone */
-/* Bytes of memory that one piece takes. */
-uint64_t record_map_window_bytes(const struct record_map *map, const struct weight_piece *piece);
+uint64_t record_map_range_bytes(const struct record_map *map, weight_id id); /* what its reads ask for: with gaps inside of runs */
+
+struct record_run {
+    uint32_t piece_count;
+    struct weight_piece range; /* from the first piece's first byte to the last one's end */
+};
+/* The run that begins with this piece of the record (0, or where the run before ended). */
+struct record_run record_map_run(const struct record_map *map, weight_id id, uint32_t piece);
+/* Bytes of memory that a run takes. */
+uint64_t record_map_window_bytes(const struct record_map *map, const struct record_run *run);
 /* Fills a lease of a record at `memory`. */
 void record_map_lease(const struct record_map *map, weight_id id, const uint8_t *memory, uint32_t slot, struct weight_lease *lease);
 

@@ -62,7 +62,7 @@ enum status store_load_resident(struct weight_store *store, bool (*report)(void 
     struct resident_progress progress = {.report = report, .context = context};
     for (weight_id id = 0; id < store->map.record_count; id++)
         if (store->lives[id] == WEIGHT_RESIDENT)
-            progress.total_bytes += record_map_piece_bytes(&store->map, id);
+            progress.total_bytes += record_map_range_bytes(&store->map, id);
     uint64_t start_ns = clock_now_ns();
     if (store->mapping.count > 0) {
         TRY(mapping_fill(&store->mapping, report, context, err));

@@ -13,7 +13,7 @@ static void check_load(const struct record_map *map, const struct record_load *l
     }
     CHECK(sum == load->in_flight);
     CHECK(load->piece < count || load->asked_bytes == 0);
-    CHECK(load->piece < count || load->piece_base_bytes == record_map_memory_bytes(map, load->id));
+    CHECK(load->piece < count || load->run_base_bytes == record_map_memory_bytes(map, load->id));
 }
 
 /* ---- the cache ---- */

@@ -28,6 +28,7 @@ struct fixture_spec {
     enum read_queue_kind kind;
     unsigned depth;
     const struct read_faults *faults; /* or NULL */
+    bool packed;                      /* experts at the next block each */
     uint64_t seed;
 };
 
@@ -51,6 +52,7 @@ struct fixture {
     weight_id order[FIXTURE_RECORDS_MAX];
     uint32_t record_count, piece_count, stream_count, expert_first, experts, layers;
     uint64_t random, largest_streamed_bytes;
+    bool packed;
     struct file_set *files;
     struct read_queue *queue;
     struct store_options options;
@@ -70,8 +72,11 @@ static inline uint32_t fixture_below(struct fixture *f, uint32_t limit) { return
 static inline void fixture_piece(struct fixture *f, uint32_t file, uint64_t size_bytes, bool expert) {
     uint64_t offset = (f->size_bytes[file] + 31) / 32 * 32 + 32 * (uint64_t)fixture_below(f, 40);
     /* Experts are small here, so a block more or less would make another size class: they start where the number of blocks is the same. */
-    if (expert)
-        offset = (f->size_bytes[file] + 4095) / 4096 * 4096 + 512 * (uint64_t)fixture_below(f, 5) + 32 * (uint64_t)fixture_below(f, 7);
+    if (expert && f->packed)
+        offset = (f->size_bytes[file] + 4095) / 4096 * 4096;
+    else if (expert) /* a whole block lies between, so that no two are read as one */
+        offset =
+            (f->size_bytes[file] + 4095) / 4096 * 4096 + 4096 + 512 * (uint64_t)fixture_below(f, 5) + 32 * (uint64_t)fixture_below(f, 7);
     assert_true(f->piece_count < FIXTURE_PIECES_MAX);
     f->pieces[f->piece_count++] = (struct weight_piece){.file = file, .offset_bytes = offset, .size_bytes = size_bytes};
     f->size_bytes[file] = offset + size_bytes;
@@ -125,6 +130,7 @@ static inline void fixture_write_files(struct fixture *f) {
 static inline void fixture_model(struct fixture *f, const struct fixture_spec *spec) {
     memset(f, 0, sizeof *f);
     f->random = spec->seed * 0x9E3779B97F4A7C15u + 1;
+    f->packed = spec->packed;
     for (uint32_t file = 0; file < FIXTURE_FILES; file++)
         f->size_bytes[file] = 1; /* so that a file is never empty */
     uint32_t resident = spec->resident, streamed = spec->streamed;

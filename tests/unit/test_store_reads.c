@@ -335,6 +335,45 @@ static void test_a_silent_disk_is_told(void **state) {
     fixture_close(&f);
 }
 
+/* Parts of an expert that lie together come with one read, and take no more memory than they have blocks. */
+static void test_parts_that_lie_together_are_one_read(void **state) {
+    (void)state;
+    static struct held_queue q;
+    struct fixture_spec spec = fixture_usual;
+    spec.resident = spec.streamed = 0;
+    spec.packed = true;
+    fixture_model(&f, &spec);
+    q = (struct held_queue){.base = {.operations = &held_operations, .files = f.files, .depth = spec.depth}};
+    f.queue = &q.base;
+    fixture_options(&f, &spec);
+    f.options.split_bytes = 0;
+    ASSERT_OK(store_create(&f.options, &f.store, &f.err), f.err);
+    weight_id ids[4];
+    fixture_choose(&f, 0, 4, ids);
+    ASSERT_OK(store_want(f.store, ids, 4, STORE_ANY, &f.err), f.err);
+    assert_int_equal(q.count, 4);
+    for (uint32_t i = 0; i < 4; i++) {
+        const struct weight_piece *pieces = &f.pieces[f.records[ids[i]].first_piece];
+        assert_int_equal(q.requests[i]->offset_bytes, pieces[0].offset_bytes);
+        assert_int_equal(q.requests[i]->size_bytes, pieces[2].offset_bytes + pieces[2].size_bytes - pieces[0].offset_bytes);
+        assert_int_equal(store_record_bytes(f.files, &f.records[ids[i]], f.pieces),
+                         size_round_up(2 * 12288 + 9000, file_set_alignment(f.files, pieces[0].file)));
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        struct weight_lease lease;
+        uint32_t index;
+        fixture_take(&f, 1, &index, &lease); /* one part is all of them */
+        assert_true(fixture_right(&f, &lease, 3));
+        store_check(f.store);
+        store_release(f.store, &lease);
+    }
+    store_want_end(f.store);
+    struct store_stats stats;
+    store_stats_read(f.store, &stats);
+    assert_int_equal(stats.demanded_bytes, 4 * 27000); /* the gaps are not wanted */
+    fixture_close(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_demanded_reads_go_before_read_ahead),
@@ -346,6 +385,7 @@ int main(void) {
         cmocka_unit_test(test_wanting_what_is_still_failing),
         cmocka_unit_test(test_a_busy_queue_is_asked_again),
         cmocka_unit_test(test_a_silent_disk_is_told),
+        cmocka_unit_test(test_parts_that_lie_together_are_one_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

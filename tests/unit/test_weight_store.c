@@ -49,7 +49,7 @@ static void test_resident_bytes_are_right(void **state) {
         assert_int_equal(memory_owner_bytes(MEMORY_TRUNK) - trunk_before, size_round_up(memory, 4096));
         last_done = calls_left = 0;
         ASSERT_OK(store_load_resident(f.store, progress, &f, &f.err), f.err);
-        assert_int_equal(last_done, wanted);
+        assert_true(last_done >= wanted && last_done <= memory); /* with what lies between parts that are read as one */
         fixture_check_resident(&f);
         struct store_stats stats;
         store_stats_read(f.store, &stats);
