@@ -13,7 +13,7 @@
 #include "model/bind_stored.h"
 
 #define MISSING_KEPT 200
-#define MISSING_SHOWN 12 /* in an error's text */
+#define MISSING_SHOWN 12      /* in an error's text */
 #define VECTOR_MAX (1u << 22) /* elements; larger tensors are matrices */
 
 enum status bind_init(struct binder *binder, const struct catalogue *catalogue, const struct file_set *files, const struct arch_spec *arch,
@@ -177,9 +177,12 @@ static bool same_format(const struct plan_weight *a, const struct plan_weight *b
 }
 
 /* One expert's tensor into the weight of all. */
-static enum status take_expert(struct binder *binder, const struct bind_matrix_request *request, uint32_t expert,
+static enum status take_expert(struct binder *binder, const struct bind_matrix_request *request, bool fused, uint32_t expert,
                                struct plan_weight *weight, struct error *err) {
-    struct stored stored = {.codes = bind_find_codes(binder, request->role, request->layer, expert), .rows = request->rows, .row_step = 1};
+    struct stored stored = {.codes = bind_find_codes(binder, fused ? request->fused : request->role, request->layer, expert),
+                            .rows = fused ? request->fused_rows : request->rows,
+                            .first_row = fused ? request->fused_first_row : 0,
+                            .row_step = 1};
     struct plan_weight one = {.rows = request->rows, .cols = request->cols};
     if (!stored.codes)
         return error_set(err, STATUS_NOT_FOUND, "%s: layer %u: expert %u of %u has no tensor for %s", catalogue_path(binder->catalogue),
@@ -205,8 +208,8 @@ static enum status take_expert(struct binder *binder, const struct bind_matrix_r
     return STATUS_OK;
 }
 
-static enum status bind_single_experts(struct binder *binder, const struct bind_matrix_request *request, uint32_t experts, uint32_t *out,
-                                       struct error *err) {
+static enum status bind_single_experts(struct binder *binder, const struct bind_matrix_request *request, bool fused, uint32_t experts,
+                                       uint32_t *out, struct error *err) {
     struct plan_weight weight = {.experts = experts};
     weight.expert_offsets = memory_alloc_array(experts, 2 * WEIGHT_SLICES * sizeof(uint64_t));
     weight.expert_scales = memory_alloc_array(experts, sizeof(float));
@@ -215,7 +218,7 @@ static enum status bind_single_experts(struct binder *binder, const struct bind_
         status = error_set(err, STATUS_NO_MEMORY, "no memory to bind %u experts", experts);
     bool alike = true;
     for (uint32_t e = 0; e < experts && status == STATUS_OK; e++) {
-        status = take_expert(binder, request, e, &weight, err);
+        status = take_expert(binder, request, fused, e, &weight, err);
         alike = alike && status == STATUS_OK && memcmp(&weight.expert_scales[e], &weight.expert_scales[0], sizeof(float)) == 0;
     }
     if (status != STATUS_OK) {
@@ -271,10 +274,12 @@ enum status bind_experts(struct binder *binder, const struct bind_matrix_request
     if (tensor)
         return bind_stacked(binder, request, tensor, experts, false, out, err);
     if (bind_find_codes(binder, request->role, request->layer, 0))
-        return bind_single_experts(binder, request, experts, out, err);
+        return bind_single_experts(binder, request, false, experts, out, err);
     if (request->fused != ROLE_COUNT && (tensor = bind_find_codes(binder, request->fused, request->layer, -1)))
         return is_transposed(binder, tensor) ? bind_transposed(binder, request, tensor, experts, true, out, err)
                                              : bind_stacked(binder, request, tensor, experts, true, out, err);
+    if (request->fused != ROLE_COUNT && bind_find_codes(binder, request->fused, request->layer, 0))
+        return bind_single_experts(binder, request, true, experts, out, err);
     return request->optional ? STATUS_OK : bind_missing(binder, request->role, request->layer, err);
 }
 

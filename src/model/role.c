@@ -181,6 +181,16 @@ static bool fill_expert(const char *pattern, int64_t expert, char *out, size_t o
     return length >= 0 && (size_t)length < out_bytes;
 }
 
+/* GGUF: where experts are tensors of their own, "ffn_up_exps" is "ffn_up.<expert>". */
+static const char *single_expert_pattern(const char *pattern, int64_t expert, char *buffer, size_t buffer_bytes) {
+    static const char stacked[] = "_exps";
+    size_t length = pattern ? strlen(pattern) : 0;
+    if (expert < 0 || length < sizeof stacked || strcmp(pattern + length - (sizeof stacked - 1), stacked) != 0)
+        return pattern;
+    (void)snprintf(buffer, buffer_bytes, "%.*s.*", (int)(length - (sizeof stacked - 1)), pattern);
+    return buffer;
+}
+
 /* Puts the layer's part in place of '%'. */
 static void fill_part(char *name, uint32_t part) {
     char *sign = strchr(name, '%');
@@ -214,7 +224,9 @@ const struct tensor_entry *role_find(const struct role_names *names, enum role r
     const struct role_override *override = override_of(names, role);
     char base[NAME_BYTES];
     if (catalogue_world(names->catalogue) == CATALOGUE_GGUF) {
+        char single[NAME_BYTES];
         const char *pattern = override && override->gguf ? override->gguf : rules[role].gguf;
+        pattern = single_expert_pattern(pattern, expert, single, sizeof single);
         return pattern && full_name(names, role, pattern, layer, expert, base) ? find_suffixed(names, base, suffix) : NULL;
     }
     const char *const *patterns = override && override->hf[0] ? override->hf : rules[role].hf;

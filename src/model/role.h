@@ -4,8 +4,8 @@
  * One table (role.c) holds the usual names; a family's row overrides single roles. GGUF names are "blk.<layer>.<name>.weight",
  * Hugging Face names "<prefix>layers.<layer>.<name>.weight", where the prefix (model., language_model.model., ...) is found by looking for
  * the embedding; some say "h." or "blocks." for layers. A '*' in a name stands for the
- * expert's index, '%' for the layer's part; a '/' in front for the top of the files: no prefix, no layer. Names without ".weight" are tried
- * too.
+ * expert's index (GGUF: "_exps" at its end becomes ".<expert>" where experts are tensors of their own), '%' for the layer's part; a '/' in
+ * front for the top of the files: no prefix, no layer. Names without ".weight" are tried too.
  */
 #pragma once
 
