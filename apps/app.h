@@ -21,7 +21,7 @@ struct command {
 /* In the order of --help; NULL-terminated. */
 extern const struct command *const app_commands[];
 extern const struct command app_doctor, app_generate, app_plan, app_inspect, app_tokenize, app_detokenize, app_logits;
-extern const struct command app_parse_reply, app_render, app_mask, app_trace;
+extern const struct command app_parse_reply, app_render, app_mask, app_trace, app_pack;
 
 /* Commands that are executables of their own: their tables, for --help and the man page. */
 extern const struct command_spec app_chat_spec, app_serve_spec;

@@ -12,8 +12,9 @@
 #include "base/memory.h"
 #include "base/text.h"
 
-const struct command *const app_commands[] = {&app_generate, &app_plan,   &app_doctor,      &app_inspect, &app_tokenize, &app_detokenize,
-                                              &app_logits,   &app_render, &app_parse_reply, &app_mask,    &app_trace,    NULL};
+const struct command *const app_commands[] = {&app_generate,   &app_plan,   &app_doctor, &app_inspect,     &app_tokenize,
+                                              &app_detokenize, &app_logits, &app_render, &app_parse_reply, &app_mask,
+                                              &app_trace,      &app_pack,   NULL};
 
 /* Executables of their own beside this one. */
 static const struct command_spec *const apart[] = {&app_chat_spec, &app_serve_spec};

@@ -66,6 +66,17 @@ typedef struct {
     double tokens_per_s, bound_tokens_per_s, disk_bytes_per_s;
 } sluice_bound;
 SLUICE_API bool sluice_tool_bound(const sluice_model *model, sluice_bound *bound);
+/*
+ * Writes a model anew in the order in which it is read: GGUF to one GGUF file, a directory to a directory; type: also quantises its floats
+ * ("q4_k", "mlx4", ...), or NULL. Prints what was done. After a stop of any kind the same call goes on; OUT.partial is no model.
+ */
+typedef struct {
+    const char *path, *out, *type;
+    uint32_t threads;                                                                             /* 0: all */
+    void (*progress)(void *context, const char *what, uint64_t done_bytes, uint64_t total_bytes); /* or NULL */
+    void *context_pointer;
+} sluice_pack_options;
+SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_pack(const sluice_pack_options *options, FILE *out, sluice_error *error);
 /* docs/FAMILIES.md and docs/FORMATS.md, as the program's own tables say it. */
 SLUICE_API void sluice_tool_family_table(FILE *out);
 SLUICE_API void sluice_tool_format_table(FILE *out);

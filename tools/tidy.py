@@ -27,7 +27,8 @@ LAYERS = {
     "run": ["model", "store", "backend", "op", "dtype", "base"],
     "text": ["format", "base"],
     "generate": ["run", "text", "kernel", "base"],  # sampling is arithmetic: it calls kernels directly
-    "engine": ["generate", "text", "run", "store", "backend", "model", "op", "kernel", "format", "dtype", "io", "base"],
+    "pack": ["model", "kernel", "op", "format", "dtype", "io", "base"],
+    "engine": ["pack", "generate", "text", "run", "store", "backend", "model", "op", "kernel", "format", "dtype", "io", "base"],
     "server": ["base"],
 }
 PUBLIC_HEADERS = ("sluice.h", "sluice_tools.h")

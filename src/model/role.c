@@ -247,6 +247,22 @@ const struct tensor_entry *role_find(const struct role_names *names, enum role r
     return NULL;
 }
 
+bool role_single_name(const struct role_names *names, enum role role, uint32_t layer, uint32_t expert, char *buffer, size_t buffer_bytes) {
+    const struct role_override *override = override_of(names, role);
+    char name[NAME_BYTES], single[NAME_BYTES];
+    const char *gguf = override && override->gguf ? override->gguf : rules[role].gguf;
+    const char *const *patterns = override && override->hf[0] ? override->hf : rules[role].hf;
+    if (catalogue_world(names->catalogue) == CATALOGUE_GGUF) {
+        gguf = single_expert_pattern(gguf, expert, single, sizeof single);
+        return gguf && full_name(names, role, gguf, layer, expert, name) &&
+               (size_t)snprintf(buffer, buffer_bytes, "%s", name) < buffer_bytes;
+    }
+    for (int i = 0; i < ROLE_HF_NAMES && patterns[i]; i++)
+        if (full_name(names, role, patterns[i], layer, expert, name))
+            return (size_t)snprintf(buffer, buffer_bytes, "%s", name) < buffer_bytes;
+    return false;
+}
+
 const char *role_wanted_name(const struct role_names *names, enum role role, uint32_t layer, char *buffer, size_t buffer_bytes) {
     const struct role_override *override = override_of(names, role);
     bool gguf = catalogue_world(names->catalogue) == CATALOGUE_GGUF;

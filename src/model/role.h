@@ -157,5 +157,7 @@ MUST_CHECK enum status role_names_init(struct role_names *names, const struct ca
  * names without suffix; ".bias", ".scales" and so on must match. NULL: none.
  */
 const struct tensor_entry *role_find(const struct role_names *names, enum role role, uint32_t layer, int64_t expert, const char *suffix);
+/* The first name that one expert's matrix may have, without suffix. False: experts of this role are only known stacked. */
+bool role_single_name(const struct role_names *names, enum role role, uint32_t layer, uint32_t expert, char *buffer, size_t buffer_bytes);
 /* The first name that would be looked for, for messages. */
 const char *role_wanted_name(const struct role_names *names, enum role role, uint32_t layer, char *buffer, size_t buffer_bytes);

@@ -1,0 +1,33 @@
+/*
+ * file_stream: many ranges of files read in a given order at the disk's speed, with memory of a fixed size.
+ *
+ * Model    the caller's function names range after range; several are read ahead through a read queue, past the page cache where the system
+ *          allows it, and handed out in their order.
+ * Threads  one owner; several streams over one file set may run in threads of their own.
+ * Memory   STREAM_BYTES at create, nothing later.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "io/file_set.h"
+
+#define STREAM_CHUNK_BYTES ((uint64_t)4 << 20) /* the largest range */
+#define STREAM_CHUNKS 6                        /* in flight or handed out */
+
+struct stream_range {
+    uint32_t file;
+    uint64_t offset_bytes, size_bytes; /* size: 1 .. STREAM_CHUNK_BYTES, inside the file */
+    uint64_t tag;                      /* the caller's */
+};
+/* Fills the next range; false: there is none. */
+typedef bool stream_next(void *context, struct stream_range *range);
+
+struct file_stream;
+/* *out is NULL on failure. next and context must outlive the stream. */
+MUST_CHECK enum status file_stream_create(struct file_set *files, stream_next *next, void *context, struct file_stream **out,
+                                          struct error *err);
+/* The next range and its bytes, which stay until the next call. *data is NULL at the end. Errors name file and offset. */
+MUST_CHECK enum status file_stream_take(struct file_stream *stream, struct stream_range *range, const uint8_t **data, struct error *err);
+void file_stream_destroy(struct file_stream *stream); /* NULL is allowed */
