@@ -24,7 +24,7 @@ extern const struct command app_doctor, app_generate, app_plan, app_inspect, app
 extern const struct command app_parse_reply, app_render, app_mask, app_trace, app_pack;
 
 /* Commands that are executables of their own: their tables, for --help and the man page. */
-extern const struct command_spec app_chat_spec, app_serve_spec;
+extern const struct command_spec app_chat_spec, app_serve_spec, app_verify_spec;
 
 /* Options that several commands share; single rows for the commands' tables. */
 extern const struct option_spec option_ram, option_threads, option_ctx, option_chunk, option_reader, option_isa, option_activations,

@@ -17,7 +17,7 @@ const struct command *const app_commands[] = {&app_generate,   &app_plan,   &app
                                               &app_trace,      &app_pack,   NULL};
 
 /* Executables of their own beside this one. */
-static const struct command_spec *const apart[] = {&app_chat_spec, &app_serve_spec};
+static const struct command_spec *const apart[] = {&app_chat_spec, &app_serve_spec, &app_verify_spec};
 
 static const struct command *find(const char *name) {
     for (const struct command *const *c = app_commands; *c; c++)

@@ -77,6 +77,17 @@ typedef struct {
     void *context_pointer;
 } sluice_pack_options;
 SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_pack(const sluice_pack_options *options, FILE *out, sluice_error *error);
+/*
+ * Reads all of a model and compares it with the checksums of a pack, of its download, or of the first call; a line for each finding.
+ * SLUICE_CORRUPT: there are findings. Only sluice-verify links it, with libcrypto.
+ */
+typedef struct {
+    const char *path;
+    uint32_t threads;                                                                             /* 0: all */
+    void (*progress)(void *context, const char *what, uint64_t done_bytes, uint64_t total_bytes); /* or NULL */
+    void *context_pointer;
+} sluice_verify_options;
+SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_verify(const sluice_verify_options *options, FILE *out, sluice_error *error);
 /* docs/FAMILIES.md and docs/FORMATS.md, as the program's own tables say it. */
 SLUICE_API void sluice_tool_family_table(FILE *out);
 SLUICE_API void sluice_tool_format_table(FILE *out);

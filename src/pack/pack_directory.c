@@ -12,7 +12,7 @@
 #define COPY_MAX_BYTES ((size_t)1 << 30)
 #define GROUP_SIZE 64
 
-static bool is_of_weights(const char *name) {
+bool pack_is_of_weights(const char *name) {
     static const char *const endings[] = {".safetensors", ".safetensors.index.json", ".gguf", ".bin", ".pth", ".pt", ".partial", ".h5",
                                           ".onnx"};
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
@@ -22,12 +22,12 @@ static bool is_of_weights(const char *name) {
 }
 
 /* config.json with what MLX's loaders look for, and without what the weights were before. */
-static enum status edit_config(struct text *text, const char *path, const struct pack_type *type, struct error *err) {
+static enum status edit_config(struct text *text, const char *path, const struct pack_type *type, bool keeps_fp8, struct error *err) {
     json_t *config;
     TRY(json_read_file(path, COPY_MAX_BYTES, &config, err));
     static const char *const keys[] = {"quantization", "quantization_config"};
     bool made = true;
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < (keeps_fp8 ? 1u : 2u); i++)
         made = made && json_object_set_new(
                            config, keys[i],
                            json_pack("{s:i,s:i,s:s}", "group_size", GROUP_SIZE, "bits", (int)type->affine_bits, "mode", "affine")) == 0;
@@ -50,7 +50,7 @@ static enum status copy_file(const struct pack_plan *plan, const char *folder, c
     TRY(file_read(from, COPY_MAX_BYTES, &text, err));
     enum status status = STATUS_OK;
     if (plan->encoded && strcmp(name, "config.json") == 0)
-        status = edit_config(&text, from, plan->type, err);
+        status = edit_config(&text, from, plan->type, plan->kept_fp8, err);
     if (status == STATUS_OK)
         status = file_write(to, text.data, text.size_bytes, err);
     if (status == STATUS_OK)
@@ -65,7 +65,7 @@ enum status pack_directory_copy(const struct pack_plan *plan, const char *folder
     TRY(directory_list_init(&list, catalogue_directory(plan->model->catalogue), err));
     enum status status = STATUS_OK;
     for (size_t i = 0; i < list.count && status == STATUS_OK; i++)
-        if (!is_of_weights(list.names[i]))
+        if (!pack_is_of_weights(list.names[i]))
             status = copy_file(plan, folder, list.names[i], sums, err);
     directory_list_deinit(&list);
     return status;

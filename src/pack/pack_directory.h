@@ -6,6 +6,9 @@
 #include "pack/checksums.h"
 #include "pack/pack_plan.h"
 
+/* Whether a file in a model's folder holds weights, or is hidden or about them alone. */
+bool pack_is_of_weights(const char *name);
+
 /*
  * Copies configuration, tokenizer and the like into a folder that is there, and adds their hashes to sums. config.json tells what --type
  * made. Files of weights, links to folders and hidden files stay behind.

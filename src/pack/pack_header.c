@@ -79,7 +79,8 @@ static enum status build_safetensors(const struct pack_plan *plan, struct pack_h
     struct byte_buffer *bytes = &out->bytes;
     uint64_t header_bytes = 0;
     TRY(byte_buffer_append(bytes, &header_bytes, sizeof header_bytes, err));
-    TRY(byte_buffer_printf(bytes, err, "{\"__metadata__\":{\"format\":\"%s\"}", plan->encoded || catalogue_meta(plan->model->catalogue, "quantization/group_size") ? "mlx" : "pt"));
+    TRY(byte_buffer_printf(bytes, err, "{\"__metadata__\":{\"format\":\"%s\"}",
+                           plan->encoded || catalogue_meta(plan->model->catalogue, "quantization/group_size") ? "mlx" : "pt"));
     for (uint32_t i = 0; i < plan->output_count; i++)
         TRY(append_tensor(bytes, &plan->outputs[i].tensor, err));
     TRY(byte_buffer_append(bytes, "}", 1, err));

@@ -249,7 +249,10 @@ static enum status add_jobs(struct build *b, struct error *err) {
                 continue;
             uint32_t before = b->plan->encoded;
             TRY(use->splits ? add_split(b, t, use, &names, err) : add_job(b, t, t, t->name, -1, err));
-            b->plan->kept_float += b->plan->type && before == b->plan->encoded && is_float_matrix(t, use);
+            if (b->plan->type && before == b->plan->encoded && is_float_matrix(t, use)) {
+                b->plan->kept_float++;
+                b->plan->kept_fp8 = b->plan->kept_fp8 || is_fp8(t->dtype);
+            }
         }
     return STATUS_OK;
 }

@@ -53,6 +53,7 @@ struct pack_plan {
     uint64_t source_bytes; /* of all jobs */
     uint32_t encoded;      /* jobs that change the type */
     uint32_t kept_float;   /* matrices that --type leaves as they are, though they are floats: transposed, or of odd widths */
+    bool kept_fp8;         /* one of them with scales, which config.json has to explain */
     uint32_t split_layers, expert_layers;
 };
 
