@@ -4,14 +4,14 @@
 set -euo pipefail
 
 declare -A packages # by what is looked for: a command, pc:NAME for pkg-config, arm:NAME for pkg-config of arm64
-build_needs=(gcc meson ninja pkg-config pc:liburing pc:jansson pc:libpcre2-8 pc:libutf8proc pc:libxxhash pc:libmicrohttpd pc:libedit
-    pc:libcrypto)
+build_needs=(gcc meson ninja pkg-config pc:liburing pc:jansson pc:libpcre2-8 pc:libutf8proc pc:libxxhash pc:libmicrohttpd pc:libedit pc:libcrypto)
 test_needs=(python3 python3-venv pc:cmocka)
 arm_needs=(aarch64-linux-gnu-gcc qemu-aarch64 arm:cmocka)
 packages=(
     [gcc]="gcc libc6-dev" [meson]=meson [ninja]=ninja-build [pkg-config]=pkg-config
     [pc:liburing]=liburing-dev [pc:jansson]=libjansson-dev [pc:libpcre2-8]=libpcre2-dev
-    [pc:libutf8proc]=libutf8proc-dev [pc:libxxhash]=libxxhash-dev [pc:libmicrohttpd]=libmicrohttpd-dev [pc:libedit]=libedit-dev [pc:libcrypto]=libssl-dev
+    [pc:libutf8proc]=libutf8proc-dev [pc:libxxhash]=libxxhash-dev [pc:libmicrohttpd]=libmicrohttpd-dev
+    [pc:libedit]=libedit-dev [pc:libcrypto]=libssl-dev
     [python3]=python3 [python3-venv]=python3-venv [pc:cmocka]=libcmocka-dev
     [aarch64-linux-gnu-gcc]=gcc-aarch64-linux-gnu [qemu-aarch64]=qemu-user [arm:cmocka]=libcmocka-dev:arm64
 )

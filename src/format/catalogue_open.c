@@ -86,6 +86,9 @@ static enum status choose_gguf(const struct directory_list *list, const char *di
 static enum status no_model(const struct directory_list *list, const char *directory, struct error *err) {
     for (size_t i = 0; i < list->count; i++) {
         struct text name = text_of(list->names[i]);
+        if (text_ends_with(name, TEXT(".safetensors.partial")))
+            return error_set(err, STATUS_INVALID, "%s: holds an unfinished pack (%s); give the same sluice pack again, it goes on", directory,
+                             list->names[i]);
         if (text_ends_with(name, TEXT(".bin")) || text_ends_with(name, TEXT(".pth")) || text_ends_with(name, TEXT(".pt")))
             return error_set(
                 err, STATUS_UNSUPPORTED,

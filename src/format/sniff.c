@@ -139,7 +139,7 @@ enum status sniff_explain(const struct file_set *files, uint32_t file, struct er
     const char *path = file_set_path(files, file);
     struct text ending = ending_of(path);
     if (is_unfinished(ending))
-        return error_set(err, STATUS_INVALID, "%s: is an unfinished download; let it finish, or start it again", path);
+        return error_set(err, STATUS_INVALID, "%s: is an unfinished download or pack; let it finish, or start it again", path);
     if (is_piece(ending))
         return error_set(
             err, STATUS_INVALID,

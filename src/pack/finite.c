@@ -22,7 +22,7 @@ struct scale_places {
 static const struct scale_places places[DTYPE_COUNT] = {
     /* one more than the offset; 0: none */
     [DTYPE_Q4_0] = {ONE(q4_0)},       [DTYPE_Q4_1] = {TWO(q4_1, m)},    [DTYPE_Q5_0] = {ONE(q5_0)},       [DTYPE_Q5_1] = {TWO(q5_1, m)},
-    [DTYPE_Q8_0] = {ONE(q8_0)},       [DTYPE_Q8_1] = {TWO(q8_1, s)},    [DTYPE_Q2_K] = {TWO(q2_k, dmin)}, [DTYPE_Q3_K] = {ONE(q3_k)},
+    [DTYPE_Q8_0] = {ONE(q8_0)},       [DTYPE_Q8_1] = {ONE(q8_1)},       [DTYPE_Q2_K] = {TWO(q2_k, dmin)}, [DTYPE_Q3_K] = {ONE(q3_k)},
     [DTYPE_Q4_K] = {TWO(q4_k, dmin)}, [DTYPE_Q5_K] = {TWO(q5_k, dmin)}, [DTYPE_Q6_K] = {ONE(q6_k)},       [DTYPE_IQ2_XXS] = {ONE(iq2_xxs)},
     [DTYPE_IQ2_XS] = {ONE(iq2_xs)},   [DTYPE_IQ2_S] = {ONE(iq2_s)},     [DTYPE_IQ3_XXS] = {ONE(iq3_xxs)}, [DTYPE_IQ3_S] = {ONE(iq3_s)},
     [DTYPE_IQ1_S] = {ONE(iq1_s)},     [DTYPE_IQ4_NL] = {ONE(iq4_nl)},   [DTYPE_IQ4_XS] = {ONE(iq4_xs)},   [DTYPE_TQ1_0] = {ONE(tq1_0)},
