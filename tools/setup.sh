@@ -4,7 +4,8 @@
 set -euo pipefail
 
 declare -A packages # by what is looked for: a command, pc:NAME for pkg-config, arm:NAME for pkg-config of arm64
-build_needs=(gcc meson ninja pkg-config pc:liburing pc:jansson pc:libpcre2-8 pc:libutf8proc pc:libxxhash pc:libmicrohttpd pc:libedit pc:libcrypto)
+build_needs=(gcc meson ninja pkg-config pc:liburing pc:jansson pc:libpcre2-8 pc:libutf8proc pc:libxxhash pc:libmicrohttpd pc:libedit
+    pc:libcrypto)
 test_needs=(python3 python3-venv pc:cmocka)
 arm_needs=(aarch64-linux-gnu-gcc qemu-aarch64 arm:cmocka)
 packages=(

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "backend/backend.h"
+#include "dtype/encode.h"
 #include "dtype/matrix.h"
 #include "model/arch.h"
 #include "sluice_tools.h"
@@ -37,19 +38,21 @@ void sluice_tool_format_table(FILE *out) {
     (void)fprintf(
         out,
         "# Number formats\n\nWritten by `sluice --format-table`; a test compares. All of them are read and decoded (`inspect --dump`); "
-        "*runs* says whether weights may be in it.\n[ADD_A_FORMAT.md](ADD_A_FORMAT.md) adds one.\n\n"
-        "## Scales inside of blocks, or none\n\n| format | elements | bytes | bits a weight | GGUF type | safetensors | runs |\n"
-        "|---|---|---|---|---|---|---|\n");
+        "*runs* says whether weights may be in it,\n*pack* whether `pack --type` writes it. [ADD_A_FORMAT.md](ADD_A_FORMAT.md) adds "
+        "one.\n\n"
+        "## Scales inside of blocks, or none\n\n| format | elements | bytes | bits a weight | GGUF type | safetensors | runs | pack |\n"
+        "|---|---|---|---|---|---|---|---|\n");
     for (enum dtype d = 0; d < DTYPE_COUNT; d++) {
         const struct dtype_info *info = dtype_info(d);
         char id[16] = "";
         if (info->gguf_id >= 0)
             (void)snprintf(id, sizeof id, "%d", (int)info->gguf_id);
-        (void)fprintf(out, "| %s | %u | %u | %.4g | %s | %s | %s |\n", info->name, info->block_elements, info->block_bytes,
+        (void)fprintf(out, "| %s | %u | %u | %.4g | %s | %s | %s | %s |\n", info->name, info->block_elements, info->block_bytes,
                       8.0 * info->block_bytes / info->block_elements, id, info->safetensors_name ? info->safetensors_name : "",
-                      product_of(d));
+                      product_of(d), dtype_can_encode(d) ? "yes" : "");
     }
-    (void)fprintf(out, "\n## Scales in tensors of their own\n\n| format | where, and what | runs |\n|---|---|---|\n");
+    (void)fprintf(out, "\n## Scales in tensors of their own\n\n| format | where, and what | runs | pack |\n|---|---|---|---|\n");
     for (unsigned format = DTYPE_COUNT; format < MATRIX_FORMAT_COUNT; format++)
-        (void)fprintf(out, "| %s | %s | %s |\n", matrix_format_name(format), matrix_format_origin(format), product_of(format));
+        (void)fprintf(out, "| %s | %s | %s | %s |\n", matrix_format_name(format), matrix_format_origin(format), product_of(format),
+                      format == MATRIX_AFFINE ? "4, 8 bits" : "");
 }

@@ -87,8 +87,8 @@ static enum status no_model(const struct directory_list *list, const char *direc
     for (size_t i = 0; i < list->count; i++) {
         struct text name = text_of(list->names[i]);
         if (text_ends_with(name, TEXT(".safetensors.partial")))
-            return error_set(err, STATUS_INVALID, "%s: holds an unfinished pack (%s); give the same sluice pack again, it goes on", directory,
-                             list->names[i]);
+            return error_set(err, STATUS_INVALID, "%s: holds an unfinished pack (%s); give the same sluice pack again, it goes on",
+                             directory, list->names[i]);
         if (text_ends_with(name, TEXT(".bin")) || text_ends_with(name, TEXT(".pth")) || text_ends_with(name, TEXT(".pt")))
             return error_set(
                 err, STATUS_UNSUPPORTED,

@@ -68,14 +68,16 @@ def hf_toy(hidden=64, ffn=128, vocab=32, layers=2):
     def norm(size):
         return ("BF16", [size], b"\x80\x3f" * size)
 
-    entries = {"model.embed_tokens.weight": matrix(vocab, hidden, 1), "lm_head.weight": matrix(vocab, hidden, 2), "model.norm.weight": norm(hidden)}
+    entries = {"model.embed_tokens.weight": matrix(vocab, hidden, 1), "lm_head.weight": matrix(vocab, hidden, 2)}
+    entries["model.norm.weight"] = norm(hidden)
     for layer in range(layers):
         block = f"model.layers.{layer}."
         entries[block + "input_layernorm.weight"] = norm(hidden)
         entries[block + "post_attention_layernorm.weight"] = norm(hidden)
         for i, (name, rows, cols) in enumerate(
             [("self_attn.q_proj", hidden, hidden), ("self_attn.k_proj", hidden // 2, hidden), ("self_attn.v_proj", hidden // 2, hidden)]
-            + [("self_attn.o_proj", hidden, hidden), ("mlp.gate_proj", ffn, hidden), ("mlp.up_proj", ffn, hidden), ("mlp.down_proj", hidden, ffn)]
+            + [("self_attn.o_proj", hidden, hidden), ("mlp.gate_proj", ffn, hidden), ("mlp.up_proj", ffn, hidden)]
+            + [("mlp.down_proj", hidden, ffn)]
         ):
             entries[block + name + ".weight"] = matrix(rows, cols, 10 * layer + i + 5)
     config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": hidden, "intermediate_size": ffn}
@@ -136,7 +138,8 @@ class Packs(Case):
 
 class Packing(Packs):
     def test_packed_is_the_same_model(self):
-        for name in ("qwen3_moe.gguf", "qwen3_moe", "mlx-qwen3_moe-4bit", "gpt_oss-mxfp4", "deepseek_v3.gguf", "llama-awq", "qwen3_moe-fp8"):
+        names = ("qwen3_moe.gguf", "qwen3_moe", "mlx-qwen3_moe-4bit", "gpt_oss-mxfp4", "deepseek_v3.gguf", "llama-awq", "qwen3_moe-fp8")
+        for name in names:
             source, out = self.data("models/" + name), self.path("packed-" + name)
             self.pack(source, out)
             self.same(source, out)
