@@ -4,7 +4,7 @@ MESON_OPTIONS ?=
 
 .PHONY: all help setup demo test check format asan tsan fuzz clean
 all: $(BUILD)/build.ninja
-	@ninja -C $(BUILD) sluice sluice-chat sluice-serve
+	@ninja -C $(BUILD) sluice sluice-chat sluice-serve sluice-verify
 
 help:
 	@echo "make          builds $(BUILD)/sluice"
