@@ -4,7 +4,7 @@
  * Model    the caller's function names range after range; several are read ahead through a read queue, past the page cache where the system
  *          allows it, and handed out in their order.
  * Threads  one owner; several streams over one file set may run in threads of their own.
- * Memory   STREAM_BYTES at create, nothing later.
+ * Memory   25 MiB at create, nothing later.
  */
 #pragma once
 
@@ -13,8 +13,8 @@
 
 #include "io/file_set.h"
 
-#define STREAM_CHUNK_BYTES ((uint64_t)4 << 20) /* the largest range */
-#define STREAM_CHUNKS 6                        /* in flight or handed out */
+#define STREAM_CHUNK_BYTES ((uint64_t)2 << 20) /* the largest range */
+#define STREAM_CHUNKS 12                       /* in flight or handed out: experts are smaller than the largest range */
 
 struct stream_range {
     uint32_t file;

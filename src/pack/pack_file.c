@@ -18,7 +18,9 @@
 #include "base/text.h"
 
 #define STATE_MAGIC 0x314b4341504c5321u   /* "!SLPACK1" */
-#define BEHIND_BYTES ((uint64_t)64 << 20) /* written and still in the page cache */
+#define TELL_BYTES ((uint64_t)8 << 20)    /* written before the system is told to begin with it */
+#define BEHIND_BYTES ((uint64_t)96 << 20) /* written and still in the page cache, */
+#define DROP_BYTES ((uint64_t)32 << 20)   /* and so much at once is waited for and dropped */
 #define STATE_HEAD 4                      /* words: magic, fingerprint, jobs, outputs */
 
 /* ---- the file ---- */
@@ -45,14 +47,17 @@ void pack_file_close(struct pack_file *file) {
 /* Starts the write-out of what came, waits for what came long ago, and gives its pages back. Hints: refusals do not matter. */
 static void write_behind(struct pack_file *file, uint64_t offset_bytes, uint64_t size_bytes) {
     uint64_t end = offset_bytes + size_bytes;
-    (void)sync_file_range(file->fd, (off_t)offset_bytes, (off_t)size_bytes, SYNC_FILE_RANGE_WRITE);
-    if (end < BEHIND_BYTES || end - BEHIND_BYTES <= file->started_bytes)
+    if (end < file->told_bytes + TELL_BYTES) /* not for every expert */
         return;
-    uint64_t from = file->started_bytes, length = end - BEHIND_BYTES - from;
+    (void)sync_file_range(file->fd, (off_t)file->told_bytes, (off_t)(end - file->told_bytes), SYNC_FILE_RANGE_WRITE);
+    file->told_bytes = end;
+    if (end < file->dropped_bytes + BEHIND_BYTES + DROP_BYTES)
+        return;
+    uint64_t from = file->dropped_bytes, length = end - BEHIND_BYTES - from;
     (void)sync_file_range(file->fd, (off_t)from, (off_t)length,
                           SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
     (void)posix_fadvise(file->fd, (off_t)from, (off_t)length, POSIX_FADV_DONTNEED);
-    file->started_bytes = end - BEHIND_BYTES;
+    file->dropped_bytes = end - BEHIND_BYTES;
 }
 
 static enum status write_error(const struct pack_file *file, uint64_t offset_bytes, int code, struct error *err) {
@@ -84,7 +89,7 @@ enum status pack_file_write(struct pack_file *file, uint64_t offset_bytes, const
 
 enum status pack_file_sync(struct pack_file *file, struct error *err) {
     if (fdatasync(file->fd) != 0 && errno != EINVAL && errno != ENOTSUP)
-        return write_error(file, file->started_bytes, errno, err);
+        return write_error(file, file->told_bytes, errno, err);
     return STATUS_OK;
 }
 

@@ -18,8 +18,8 @@
 struct pack_file {
     char path[PACK_PATH_BYTES], state_path[PACK_PATH_BYTES]; /* OUT.partial, OUT.partial.state */
     int fd;
-    uint64_t total_bytes;   /* when it is whole; for errors */
-    uint64_t started_bytes; /* up to here the system was told to write */
+    uint64_t total_bytes;               /* when it is whole; for errors */
+    uint64_t told_bytes, dropped_bytes; /* up to here the system was told to write; pages were given back */
 };
 
 /* Opens or makes the partial file and locks it. */
