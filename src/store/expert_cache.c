@@ -2,6 +2,7 @@
 #include "store/expert_cache.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/memory.h"
@@ -31,10 +32,12 @@ enum status expert_cache_init(struct expert_cache *cache, const struct record_ma
     TRY(plan_slots(cache, options, err));
     uint64_t used_bytes = 0;
     for (uint32_t c = 0; c < cache->classes.count; c++) {
+        index_list_init(&cache->empty[c]);
         index_list_init(&cache->order[c]);
         cache->class_first[c] = cache->slot_count;
         cache->class_base_bytes[c] = used_bytes;
-        cache->slot_count += cache->classes.classes[c].slot_count;
+        cache->open[c] = cache->classes.classes[c].slot_count;
+        cache->slot_count += cache->open[c];
         used_bytes += cache->classes.classes[c].slot_bytes * cache->classes.classes[c].slot_count;
     }
     CHECK(used_bytes <= options->cache_bytes && cache->slot_count <= cache->record_count);
@@ -48,9 +51,8 @@ enum status expert_cache_init(struct expert_cache *cache, const struct record_ma
     for (uint32_t c = 0; c < cache->classes.count; c++)
         for (uint32_t i = 0; i < cache->classes.classes[c].slot_count; i++) {
             uint32_t slot = cache->class_first[c] + i;
-            cache->slots[slot] =
-                (struct cache_slot){.load.id = WEIGHT_NONE, .item = INDEX_NONE, .class_index = (uint8_t)c, .in_order = true};
-            index_list_append(&cache->order[c], cache->links, slot);
+            cache->slots[slot] = (struct cache_slot){.load.id = WEIGHT_NONE, .item = INDEX_NONE, .class_index = (uint8_t)c, .listed = true};
+            index_list_append(&cache->empty[c], cache->links, slot);
         }
     return weight_region_create(&cache->memory, map, used_bytes, MEMORY_CACHE, options->lock, err);
 }
@@ -67,39 +69,93 @@ uint32_t expert_cache_class_of(const struct expert_cache *cache, weight_id id) {
     return size_classes_find(&cache->classes, record_map_memory_bytes(cache->map, id));
 }
 
-static struct index_list *order_of(struct expert_cache *cache, uint32_t slot) { return &cache->order[cache->slots[slot].class_index]; }
+/* ---- where a slot belongs ---- */
 
-static void leave_order(struct expert_cache *cache, uint32_t slot) {
-    if (cache->slots[slot].in_order)
-        index_list_remove(order_of(cache, slot), cache->links, slot);
-    cache->slots[slot].in_order = false;
+static uint32_t place_in_class(const struct expert_cache *cache, uint32_t slot) {
+    return slot - cache->class_first[cache->slots[slot].class_index];
 }
 
-static void enter_order(struct expert_cache *cache, uint32_t slot, bool next_victim) {
-    ASSERT(!cache->slots[slot].in_order && !cache->slots[slot].in_demand);
-    if (next_victim)
-        index_list_prepend(order_of(cache, slot), cache->links, slot);
+static bool is_open(const struct expert_cache *cache, uint32_t slot) {
+    return place_in_class(cache, slot) < cache->open[cache->slots[slot].class_index];
+}
+
+/* In the cache's memory. */
+static uint64_t offset_of(const struct expert_cache *cache, uint32_t slot) {
+    uint32_t c = cache->slots[slot].class_index;
+    return cache->class_base_bytes[c] + place_in_class(cache, slot) * cache->classes.classes[c].slot_bytes;
+}
+
+static struct index_list *list_of(struct expert_cache *cache, uint32_t slot) {
+    const struct cache_slot *s = &cache->slots[slot];
+    return s->load.id == WEIGHT_NONE ? &cache->empty[s->class_index] : &cache->order[s->class_index];
+}
+
+static void leave_list(struct expert_cache *cache, uint32_t slot) {
+    if (cache->slots[slot].listed)
+        index_list_remove(list_of(cache, slot), cache->links, slot);
+    cache->slots[slot].listed = false;
+}
+
+static void forget(struct expert_cache *cache, uint32_t slot) {
+    struct cache_slot *s = &cache->slots[slot];
+    CHECK(!s->listed && s->load.in_flight == 0);
+    cache->slot_of[s->load.id] = INDEX_NONE;
+    s->load = (struct record_load){.id = WEIGHT_NONE};
+}
+
+static bool closed(const struct expert_cache *cache, uint32_t slot) {
+    const struct cache_slot *s = &cache->slots[slot];
+    return !s->listed && s->load.id == WEIGHT_NONE;
+}
+
+/* Gives the pages of a slot that is in no list back; with those it shares with a closed neighbour, as slots need not be whole pages. */
+static void give_back(struct expert_cache *cache, uint32_t slot) {
+    const struct size_class *class = &cache->classes.classes[cache->slots[slot].class_index];
+    uint64_t begin = offset_of(cache, slot), end = begin + class->slot_bytes,
+             slack = (uint64_t)(cache->memory.base - cache->memory.region.data);
+    uint32_t place = place_in_class(cache, slot);
+    if (place > 0 && closed(cache, slot - 1))
+        begin -= class->slot_bytes;
+    if (place + 1 < class->slot_count && closed(cache, slot + 1))
+        end += class->slot_bytes;
+    memory_region_discard(&cache->memory.region, slack + begin, end - begin);
+    counter_add(&cache->counters->given_back_bytes, class->slot_bytes);
+}
+
+/* A slot that is empty or whole, unpinned, and in no list. */
+static void enter_list(struct expert_cache *cache, uint32_t slot) {
+    struct cache_slot *s = &cache->slots[slot];
+    ASSERT(!s->listed && !s->in_demand);
+    if (!is_open(cache, slot)) {
+        if (s->load.id != WEIGHT_NONE)
+            forget(cache, slot);
+        give_back(cache, slot);
+        return;
+    }
+    if (s->load.id == WEIGHT_NONE)
+        index_list_prepend(list_of(cache, slot), cache->links, slot);
     else
-        index_list_append(order_of(cache, slot), cache->links, slot);
-    cache->slots[slot].in_order = true;
+        index_list_append(list_of(cache, slot), cache->links, slot);
+    s->listed = true;
 }
 
 static bool pinned(const struct cache_slot *slot) { return slot->leases > 0 || slot->item != INDEX_NONE; }
 
 uint32_t expert_cache_place(struct expert_cache *cache, weight_id id) {
     CHECK(cache->slot_of[id] == INDEX_NONE);
-    uint32_t c = expert_cache_class_of(cache, id), slot = cache->order[c].first;
+    uint32_t c = expert_cache_class_of(cache, id), slot = cache->empty[c].first;
+    if (slot == INDEX_NONE)
+        slot = cache->order[c].first;
     if (slot == INDEX_NONE)
         return INDEX_NONE;
     struct cache_slot *s = &cache->slots[slot];
     CHECK(!pinned(s) && s->load.in_flight == 0);
-    leave_order(cache, slot);
+    leave_list(cache, slot);
     if (s->load.id != WEIGHT_NONE) {
-        cache->slot_of[s->load.id] = INDEX_NONE;
+        forget(cache, slot);
         counter_add(&cache->counters->evictions, 1);
     }
-    uint64_t offset = cache->class_base_bytes[c] + (slot - cache->class_first[c]) * cache->classes.classes[c].slot_bytes;
-    record_load_begin(&s->load, id, cache->memory.base + offset);
+    record_load_begin(&s->load, id, cache->memory.base + offset_of(cache, slot));
     cache->slot_of[id] = slot;
     index_list_append(&cache->demand, cache->links, slot);
     s->in_demand = true;
@@ -107,15 +163,15 @@ uint32_t expert_cache_place(struct expert_cache *cache, weight_id id) {
 }
 
 void expert_cache_touch(struct expert_cache *cache, uint32_t slot) {
-    if (!cache->slots[slot].in_order)
+    if (!cache->slots[slot].listed)
         return;
-    leave_order(cache, slot);
-    enter_order(cache, slot, false);
+    leave_list(cache, slot);
+    enter_list(cache, slot);
 }
 
 void expert_cache_pin(struct expert_cache *cache, uint32_t slot, uint32_t item) {
     CHECK(slot < cache->slot_count && cache->slots[slot].item == INDEX_NONE && item != INDEX_NONE); /* else listed twice */
-    leave_order(cache, slot);
+    leave_list(cache, slot);
     cache->slots[slot].item = item;
 }
 
@@ -146,14 +202,11 @@ void expert_cache_settle(struct expert_cache *cache, uint32_t slot) {
         index_list_remove(&cache->demand, cache->links, slot);
         s->in_demand = false;
     }
-    if (pinned(s) || s->in_order || !record_load_settled(cache->map, &s->load))
+    if (pinned(s) || s->listed || !record_load_settled(cache->map, &s->load))
         return;
-    bool whole = record_load_whole(cache->map, &s->load);
-    if (!whole) {
-        cache->slot_of[s->load.id] = INDEX_NONE;
-        s->load = (struct record_load){.id = WEIGHT_NONE};
-    }
-    enter_order(cache, slot, !whole);
+    if (!record_load_whole(cache->map, &s->load))
+        forget(cache, slot);
+    enter_list(cache, slot);
 }
 
 void expert_cache_reset(struct expert_cache *cache) {
@@ -168,4 +221,79 @@ void expert_cache_reset(struct expert_cache *cache) {
         expert_cache_settle(cache, slot);
     }
     cache->leases = 0;
+}
+
+/* ---- a limit below the whole ---- */
+
+/* Gives the record of `from`, which stays where it is in the order, the memory of `to`, whose own record goes. Both are listed. */
+static void move(struct expert_cache *cache, uint32_t from, uint32_t to) {
+    struct cache_slot *source = &cache->slots[from], *target = &cache->slots[to];
+    leave_list(cache, to);
+    if (target->load.id != WEIGHT_NONE)
+        forget(cache, to);
+    memcpy(cache->memory.base + offset_of(cache, to), source->load.memory, record_map_memory_bytes(cache->map, source->load.id));
+    target->load = source->load;
+    target->load.memory = cache->memory.base + offset_of(cache, to);
+    target->listed = true;
+    index_list_insert(&cache->order[source->class_index], cache->links, to, from);
+    leave_list(cache, from);
+    cache->slot_of[source->load.id] = to;
+    source->load = (struct record_load){.id = WEIGHT_NONE};
+}
+
+/*
+ * Empties the listed slots from open[c] on. Their records move into empty slots that stay; for the rest the records that were used longest
+ * ago go, and where one of those lies in a slot that stays, it makes room for a younger one.
+ */
+static void close_slots(struct expert_cache *cache, uint32_t c, uint32_t open_before) {
+    uint32_t first = cache->class_first[c], leaving = 0, old = cache->order[c].first, young = old;
+    for (uint32_t slot = first + cache->open[c]; slot < first + open_before; slot++)
+        if (cache->slots[slot].load.id == WEIGHT_NONE)
+            leave_list(cache, slot);
+        else
+            leaving += cache->slots[slot].listed;
+    for (uint32_t slot = cache->empty[c].first; slot != INDEX_NONE && leaving > 0; slot = cache->links[slot].next)
+        leaving--;
+    for (uint32_t i = 0; i < leaving; i++) /* these go: from here on they are the oldest ones */
+        young = cache->links[young].next;
+    while (young != INDEX_NONE) {
+        uint32_t slot = young;
+        young = cache->links[young].next;
+        if (is_open(cache, slot))
+            continue;
+        uint32_t room = cache->empty[c].first;
+        for (; room == INDEX_NONE; old = cache->links[old].next)
+            if (is_open(cache, old))
+                room = old;
+        move(cache, slot, room);
+    }
+    for (uint32_t slot = first + open_before; slot-- > first + cache->open[c];) {
+        struct cache_slot *s = &cache->slots[slot];
+        if (s->listed) {
+            leave_list(cache, slot);
+            forget(cache, slot);
+            counter_add(&cache->counters->evictions, 1);
+        }
+        if (s->load.id == WEIGHT_NONE) /* else it is closed when its reads are over */
+            give_back(cache, slot);
+    }
+}
+
+uint64_t expert_cache_limit(struct expert_cache *cache, uint64_t limit_bytes) {
+    struct size_classes cut = cache->classes;
+    uint64_t bytes = 0;
+    CHECK(cache->leases == 0);
+    (void)size_classes_cut(&cut, limit_bytes);
+    for (uint32_t c = 0; c < cut.count; c++) {
+        uint32_t most = cache->classes.classes[c].slot_count, before = cache->open[c];
+        uint32_t open = cut.classes[c].slot_count < most ? cut.classes[c].slot_count : most;
+        cache->open[c] = open > 0 ? open : 1;
+        if (cache->open[c] < before)
+            close_slots(cache, c, before);
+        for (uint32_t slot = cache->class_first[c] + before; slot < cache->class_first[c] + cache->open[c]; slot++)
+            if (closed(cache, slot))
+                enter_list(cache, slot);
+        bytes += cache->open[c] * cut.classes[c].slot_bytes;
+    }
+    return bytes;
 }

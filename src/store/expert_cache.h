@@ -4,10 +4,11 @@
  * It is separate from the steps that want experts (expert_step.h): here is who is in memory, there is who waits for whom.
  *
  * Model       a slot is empty, or holds one record that is loading, whole, or failed. It is pinned by a lease, by an item of the current
- *             step, and, while loading, by its reads. A class's order holds its empty slots and its whole unpinned ones, the next victim
- *             first. A slot with parts to ask for is in the list of demand, first asked first.
- * Invariants  every record is in at most one slot; a slot is in its class's order exactly when it is empty or whole and unpinned; a failed
- *             slot is emptied when its last pin goes and its last read is reaped.
+ *             step, and, while loading, by its reads. A class lists its empty slots, and in its order the whole unpinned ones, the next
+ *             victim first. A slot with parts to ask for is in the list of demand, first asked first.
+ *             A class uses its first open[c] slots; the others are closed: empty, in no list, their pages given back to the system.
+ * Invariants  every record is in at most one slot; a slot is in a list of its class exactly when it is open and empty, or whole and
+ *             unpinned; a failed slot is emptied when its last pin goes and its last read is reaped.
  *             Checked by expert_cache_check.
  * Threads     the engine thread.
  * Memory      one region for all slots; everything is allocated by init.
@@ -27,7 +28,7 @@ struct cache_slot {
     uint32_t item;           /* of the current step that holds it, or INDEX_NONE */
     uint32_t leases;
     uint8_t class_index;
-    bool in_order, in_demand;
+    bool listed, in_demand; /* listed: among the empty ones or in the order of its class */
 };
 
 struct expert_cache {
@@ -36,9 +37,10 @@ struct expert_cache {
     struct size_classes classes;
     uint32_t class_first[SIZE_CLASSES_MAX]; /* slot */
     uint64_t class_base_bytes[SIZE_CLASSES_MAX];
-    struct index_list order[SIZE_CLASSES_MAX];
+    struct index_list empty[SIZE_CLASSES_MAX], order[SIZE_CLASSES_MAX];
     struct index_list demand;
-    struct index_link *links; /* per slot: order or demand */
+    struct index_link *links;        /* per slot: empty, order or demand */
+    uint32_t open[SIZE_CLASSES_MAX]; /* slots in use, 1 at least; those behind them are closed as soon as nothing pins them */
     struct cache_slot *slots;
     uint32_t slot_count, record_count /* that are cached */, leases;
     uint32_t *slot_of; /* per record of the map, or INDEX_NONE */
@@ -53,7 +55,13 @@ void expert_cache_deinit(struct expert_cache *cache);
 uint32_t expert_cache_class_of(const struct expert_cache *cache, weight_id id);
 /* Slot of a record, loading ones included, or INDEX_NONE. */
 static inline uint32_t expert_cache_find(const struct expert_cache *cache, weight_id id) { return cache->slot_of[id]; }
-/* Evicts the next victim of the record's class and begins to load the record there, last in demand. INDEX_NONE: all slots are pinned. */
+/*
+ * Uses at most limit_bytes of the memory, but one slot of each class at least: the records that were used longest ago go, the others move
+ * into the slots that stay. Returns the bytes of the open slots. No slot may be pinned by an item or a lease.
+ */
+uint64_t expert_cache_limit(struct expert_cache *cache, uint64_t limit_bytes);
+/* Takes an empty slot of the record's class, or evicts its next victim, and begins to load the record there, last in demand. INDEX_NONE:
+ * all are pinned. */
 uint32_t expert_cache_place(struct expert_cache *cache, weight_id id);
 /* Makes an unpinned whole slot the last victim of its class. */
 void expert_cache_touch(struct expert_cache *cache, uint32_t slot);

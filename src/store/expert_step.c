@@ -133,7 +133,7 @@ static void allowed_hits(const struct weight_store *store, uint32_t allowed[SIZE
         if (find_usable(store, step->items[i].id) == INDEX_NONE)
             misses[step->items[i].class_index]++;
     for (uint32_t c = 0; c < store->cache.classes.count; c++) {
-        uint32_t slots = store->cache.classes.classes[c].slot_count, half = (slots + 1) / 2;
+        uint32_t slots = store->cache.open[c], half = (slots + 1) / 2;
         allowed[c] = step->order == STORE_ANY ? slots : slots - (misses[c] < half ? misses[c] : half);
     }
 }

@@ -34,10 +34,10 @@ static void check_slot(const struct expert_cache *cache, uint32_t slot) {
     const struct size_class *class = &cache->classes.classes[s->class_index];
     uint32_t first = cache->class_first[s->class_index];
     CHECK(slot >= first && slot < first + class->slot_count);
-    CHECK(!s->in_order || !s->in_demand);
+    CHECK(!s->listed || !s->in_demand);
     bool pinned = s->leases > 0 || s->item != INDEX_NONE;
     if (s->load.id == WEIGHT_NONE) {
-        CHECK(s->in_order && !pinned && s->load.in_flight == 0);
+        CHECK(s->listed == (slot - first < cache->open[s->class_index]) && !pinned && s->load.in_flight == 0);
         return;
     }
     check_load(cache->map, &s->load);
@@ -45,20 +45,30 @@ static void check_slot(const struct expert_cache *cache, uint32_t slot) {
     CHECK(expert_cache_class_of(cache, s->load.id) == s->class_index);
     CHECK(s->load.memory == cache->memory.base + cache->class_base_bytes[s->class_index] + (slot - first) * class->slot_bytes);
     CHECK(s->in_demand == record_load_has_part(cache->map, &s->load));
-    CHECK(s->in_order == (!pinned && record_load_whole(cache->map, &s->load)));
-    if (!pinned && !s->in_order) /* else it would have been emptied */
+    CHECK(s->listed == (!pinned && record_load_whole(cache->map, &s->load)));
+    CHECK(!s->listed || slot - first < cache->open[s->class_index]);
+    if (!pinned && !s->listed) /* else it would have been emptied */
         CHECK(!record_load_settled(cache->map, &s->load));
 }
 
+/* One of the two lists of a class. Returns its length. */
+static uint32_t check_class(const struct expert_cache *cache, uint32_t c, const struct index_list *list, bool empty) {
+    for (uint32_t i = list->first; i != INDEX_NONE; i = cache->links[i].next) {
+        const struct cache_slot *s = &cache->slots[i];
+        CHECK(s->class_index == c && s->listed && (s->load.id == WEIGHT_NONE) == empty);
+    }
+    return check_list(list, cache->links, cache->slot_count);
+}
+
 void expert_cache_check(const struct expert_cache *cache, uint32_t *in_flight) {
-    uint32_t records = 0, leases = 0, in_order = 0, in_demand = 0, ordered = 0;
+    uint32_t records = 0, leases = 0, listed = 0, in_demand = 0, ordered = 0;
     *in_flight = 0;
     for (uint32_t slot = 0; slot < cache->slot_count; slot++) {
         const struct cache_slot *s = &cache->slots[slot];
         check_slot(cache, slot);
         records += s->load.id != WEIGHT_NONE;
         leases += s->leases;
-        in_order += s->in_order;
+        listed += s->listed;
         in_demand += s->in_demand;
         *in_flight += s->load.in_flight;
     }
@@ -70,11 +80,10 @@ void expert_cache_check(const struct expert_cache *cache, uint32_t *in_flight) {
         }
     CHECK(records == 0);
     for (uint32_t c = 0; c < cache->classes.count; c++) {
-        ordered += check_list(&cache->order[c], cache->links, cache->slot_count);
-        for (uint32_t i = cache->order[c].first; i != INDEX_NONE; i = cache->links[i].next)
-            CHECK(cache->slots[i].class_index == c && cache->slots[i].in_order);
+        CHECK(cache->open[c] >= 1 && cache->open[c] <= cache->classes.classes[c].slot_count);
+        ordered += check_class(cache, c, &cache->empty[c], true) + check_class(cache, c, &cache->order[c], false);
     }
-    CHECK(ordered == in_order);
+    CHECK(ordered == listed);
     CHECK(check_list(&cache->demand, cache->links, cache->slot_count) == in_demand);
 }
 

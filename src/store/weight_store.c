@@ -50,6 +50,7 @@ static enum status init(struct weight_store *store, const struct store_options *
     TRY(create_trunk(store, options, err)); /* locked first, then ring, then cache */
     TRY(layer_stream_init(&store->stream, &store->map, options, err));
     TRY(expert_cache_init(&store->cache, &store->map, options, &store->counters, err));
+    store_cache_limit(store, UINT64_MAX);
     TRY(expert_step_init(&store->step, store->cache.record_count, err));
     return weight_region_create(&store->staging, &store->map, STORE_STAGING_BYTES, MEMORY_STAGING, false, err);
 }
@@ -194,6 +195,16 @@ bool store_progress(struct weight_store *store, bool wait) {
 
 void store_poll(struct weight_store *store) { (void)store_progress(store, false); }
 
+void store_cache_limit(struct weight_store *store, uint64_t limit_bytes) {
+    struct store_counters *c = &store->counters;
+    CHECK(!store->step.active);
+    if (store->cache.record_count == 0)
+        return;
+    uint64_t before = counter_read(&c->given_back_bytes), bytes = expert_cache_limit(&store->cache, limit_bytes);
+    atomic_store_explicit(&c->cache_limit_bytes, bytes, memory_order_relaxed);
+    counter_add(&c->given_back_times, counter_read(&c->given_back_bytes) > before);
+}
+
 /* ---- leases ---- */
 
 static enum status acquire_streamed(struct weight_store *store, weight_id id, struct weight_lease *out, struct error *err) {
@@ -275,6 +286,9 @@ void store_stats_read(const struct weight_store *store, struct store_stats *out)
         .misses = counter_read(&c->misses),
         .hit_bytes = counter_read(&c->hit_bytes),
         .evictions = counter_read(&c->evictions),
+        .cache_limit_bytes = counter_read(&c->cache_limit_bytes),
+        .given_back_bytes = counter_read(&c->given_back_bytes),
+        .given_back_times = counter_read(&c->given_back_times),
         .stall_ns = counter_read(&c->stall_ns),
         .reads = counter_read(&c->reads),
         .read_retries = counter_read(&c->read_retries),

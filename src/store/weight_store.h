@@ -129,6 +129,13 @@ MUST_CHECK enum status store_intact(struct weight_store *store, struct error *er
 /* Without waiting: takes in finished reads and submits what has room. For the executor between steps; cheap when nothing is in flight. */
 void store_poll(struct weight_store *store);
 
+/*
+ * The expert cache uses at most limit_bytes of its memory from now on, but one slot of each size at least; the pages of the others go back
+ * to the system at once, or when their reads are over. What was used longest ago is evicted. A larger limit, up to what create was given,
+ * takes them again. Between steps: nothing cached may be wanted or leased. Without cached records nothing happens.
+ */
+void store_cache_limit(struct weight_store *store, uint64_t limit_bytes);
+
 /* Blocking read of small ranges (embedding rows) through the queue, all at once. dst[i] gets pieces[i].size_bytes bytes. */
 MUST_CHECK enum status store_read_ranges(struct weight_store *store, const struct weight_piece *pieces, uint32_t count, uint8_t *const *dst,
                                          struct error *err);
@@ -139,14 +146,16 @@ MUST_CHECK enum status store_read_ranges(struct weight_store *store, const struc
  */
 void store_reset(struct weight_store *store);
 
-struct store_stats {         /* totals since create; all monotonic */
+struct store_stats {         /* totals since create; monotonic where not said otherwise */
     uint64_t read_bytes;     /* from the device, alignment included */
     uint64_t demanded_bytes; /* piece bytes that take/acquire had to have read (misses, streamed, ranges) */
     uint64_t resident_bytes; /* read by load_resident, not in read_bytes */
     uint64_t hits, misses;   /* CACHED records wanted */
     uint64_t hit_bytes;
     uint64_t evictions;
-    uint64_t stall_ns; /* engine thread waited for a read */
+    uint64_t cache_limit_bytes;                  /* of the slots in use now: not monotonic */
+    uint64_t given_back_bytes, given_back_times; /* cache memory, by store_cache_limit */
+    uint64_t stall_ns;                           /* engine thread waited for a read */
     uint64_t reads, read_retries;
     uint64_t load_ns; /* store_load_resident */
 };
