@@ -265,6 +265,13 @@ SLUICE_API SLUICE_CHECKED sluice_status sluice_logits(sluice_model *model, const
 /* Ends the running call of this model within a step, or the next one if none runs; from any thread, also from a signal handler. */
 SLUICE_API void sluice_cancel(sluice_model *model);
 
+/*
+ * For programs that wait for requests: what a loaded model does beside them. With SLUICE_RAM_AUTO it gives memory back when the machine
+ * runs short, which calls that compute do by themselves. Call it about once a second while no other call of this model runs. True: there
+ * is more to do now.
+ */
+SLUICE_API bool sluice_tend(sluice_model *model);
+
 /* ---- replies ---- */
 
 typedef struct sluice_reply sluice_reply; /* parses one answer while it comes */

@@ -212,6 +212,14 @@ void memory_region_destroy(struct memory_region *region) {
     *region = (struct memory_region){0};
 }
 
+void memory_region_unlock(struct memory_region *region) {
+    if (!region->locked)
+        return;
+    CHECK(syscall(SYS_munlock, region->data, mapped_bytes(region)) == 0); /* the system's own: sanitizers make munlock do nothing */
+    region->locked = false;
+    atomic_fetch_sub(&memory.locked_bytes, mapped_bytes(region));
+}
+
 void memory_region_discard(struct memory_region *region, size_t offset_bytes, size_t size_bytes) {
     CHECK(offset_bytes <= region->size_bytes && size_bytes <= region->size_bytes - offset_bytes);
     size_t page = page_bytes(), end = offset_bytes + size_bytes;

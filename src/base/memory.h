@@ -59,6 +59,7 @@ MUST_CHECK enum status memory_region_create(struct memory_region *region, size_t
 MUST_CHECK enum status memory_region_map(struct memory_region *region, int fd, uint64_t offset_bytes, size_t size_bytes,
                                          enum memory_owner owner, bool lock, struct error *err);
 void memory_region_destroy(struct memory_region *region); /* a zeroed region is allowed */
+void memory_region_unlock(struct memory_region *region); /* its pages may be swapped out, or dropped when they are a file's */
 /* Gives the pages of [offset, offset + size) back to the system; they read as zeros afterwards. Offsets are rounded inwards to pages. */
 void memory_region_discard(struct memory_region *region, size_t offset_bytes, size_t size_bytes);
 

@@ -120,6 +120,7 @@ sluice_status sluice_open(const char *path, sluice_model **out, sluice_error *er
 
 static void unload(struct sluice_model *m) {
     engine_trace_abandon(m);
+    pressure_watch_end(&m->pressure);
     session_destroy(m->session);
     executor_destroy(m->draft_executor);
     kv_cache_destroy(m->draft_kv);
@@ -332,7 +333,9 @@ static enum status load_executor(struct sluice_model *m, uint32_t model, struct 
                                               .max_rows = p->max_rows,
                                               .max_logit_rows = p->logit_rows,
                                               .context = p->plan.context,
-                                              .cancel = &m->cancel};
+                                              .cancel = &m->cancel,
+                                              .between_steps = engine_watch_memory,
+                                              .context_pointer = m};
     return executor_create(&executor, out, err);
 }
 
@@ -383,8 +386,10 @@ sluice_status sluice_load(sluice_model *m, const sluice_load_options *options, s
         status = load_rest(m, &err);
     m->load_ns = clock_now_ns() - start;
     m->loaded = status == STATUS_OK;
-    if (m->loaded)
+    if (m->loaded) {
         note_unlocked(m);
+        pressure_watch_begin(&m->pressure, "", m->memory.reserve_bytes);
+    }
     if (status != STATUS_OK)
         unload(m);
     return engine_report(status, &err, error);

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "engine/planner.h"
+#include "engine/pressure.h"
 #include "generate/generate.h"
 #include "generate/token_trie.h"
 #include "model/model.h"
@@ -60,6 +61,7 @@ struct sluice_model {
     struct sampler *sampler;
     uint64_t load_ns;
     struct request_numbers numbers;
+    struct pressure_watch pressure;
     struct engine_trace *trace; /* NULL: nobody wants one */
     atomic_bool cancel;
 };
@@ -88,6 +90,8 @@ void engine_consume_cancel(struct sluice_model *m, enum status status);
 sluice_status engine_report(enum status status, const struct error *from, sluice_error *to);
 /* Says in *err, when a request failed because a result was no number, which layer and tensor made it. Returns status. */
 enum status engine_explain(struct sluice_model *m, enum status status, struct error *err);
+/* Takes a struct sluice_model that is loaded, between two steps: gives memory back, or takes it again (pressure.h). */
+void engine_watch_memory(void *model);
 /* A plan as metrics and doctor give it; the caller owns it. NULL: no memory. */
 json_t *engine_plan_json(const sluice_plan *plan);
 /* What the last tokens took, and the least that their compute and misses could take on a disk of this rate. tokens 0: not known. */

@@ -66,6 +66,19 @@ static uint64_t reclaimable_bytes(const char *stat_path) {
     return sum;
 }
 
+/* "some avg10=0.00 avg60=0.00 avg300=0.00 total=123": microseconds. */
+static uint64_t waited_us(const char *pressure_path) {
+    struct text text;
+    uint64_t total = 0;
+    if (file_read(pressure_path, TEXT_LIMIT, &text, NULL) != STATUS_OK)
+        return 0;
+    const char *at = strstr(text.data, "total=");
+    if (at && !text_parse_u64((struct text){at + 6, strspn(at + 6, "0123456789")}, &total))
+        total = 0;
+    memory_free((void *)(uintptr_t)text.data);
+    return total;
+}
+
 static void tighten(struct machine_memory *memory, const char *file, uint64_t limit, uint64_t used) {
     if (limit < memory->group_limit_bytes && limit < memory->total_bytes) { /* v1 writes a huge number for "none" */
         memory->group_limit_bytes = limit;
@@ -91,6 +104,8 @@ static void walk_group(struct machine_memory *memory, const char *root, const ch
             (void)read_u64_file(other, &used);
             (void)snprintf(other, sizeof other, "%s/memory.stat", path);
             uint64_t cached = reclaimable_bytes(other);
+            (void)snprintf(other, sizeof other, "%s/memory.pressure", path); /* v1 has none, or one of another kind */
+            memory->waited_us += waited_us(other);
             tighten(memory, file, limit, used > cached ? used - cached : 0);
         }
         char *slash = strrchr(path, '/');
@@ -155,6 +170,8 @@ struct machine_memory machine_memory_read_below(const char *root) {
         (void)meminfo_bytes(text.data, "SwapFree", &memory.swap_free_bytes);
         memory_free((void *)(uintptr_t)text.data);
     }
+    if (snprintf(path, sizeof path, "%s/proc/pressure/memory", root) < (int)sizeof path)
+        memory.waited_us = waited_us(path);
     read_groups(&memory, root);
     return memory;
 }

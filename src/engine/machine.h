@@ -12,6 +12,7 @@ struct machine_memory {
     uint64_t group_limit_bytes; /* the tightest limit of our control groups; UINT64_MAX: none */
     char group_file[256];       /* which file says so, or empty */
     uint64_t swap_total_bytes, swap_free_bytes;
+    uint64_t waited_us; /* tasks waited for memory so long so far (PSI): of the machine and of our control groups, added up */
     int known; /* 0: /proc does not tell what is available; a floor was assumed */
 };
 

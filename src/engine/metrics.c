@@ -27,7 +27,7 @@ json_t *engine_plan_json(const sluice_plan *p) {
                      p->everything_resident, "cache_useless", p->cache_useless, "note", p->note);
 }
 
-static json_t *memory_json(void) {
+static json_t *memory_json(const struct sluice_model *m) {
     json_t *owners = json_object();
     uint64_t sum = 0;
     for (enum memory_owner o = 0; o < MEMORY_OWNER_COUNT; o++) {
@@ -35,9 +35,13 @@ static json_t *memory_json(void) {
         sum += memory_owner_bytes(o);
     }
     struct memory_process self = memory_process_read();
-    return json_pack("{s:o,s:I,s:I,s:I,s:I,s:I}", "by_owner_bytes", owners, "accounted_bytes", (json_int_t)sum, "peak_bytes",
+    struct store_stats stats;
+    store_stats_read(m->store, &stats);
+    return json_pack("{s:o,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "by_owner_bytes", owners, "accounted_bytes", (json_int_t)sum, "peak_bytes",
                      (json_int_t)self.peak_rss_bytes, "locked_bytes", (json_int_t)self.locked_bytes, "page_table_bytes",
-                     (json_int_t)self.page_table_bytes, "swap_bytes", (json_int_t)self.swap_bytes);
+                     (json_int_t)self.page_table_bytes, "swap_bytes", (json_int_t)self.swap_bytes, "cache_limit_bytes",
+                     (json_int_t)stats.cache_limit_bytes, "given_back_bytes", (json_int_t)stats.given_back_bytes, "given_back_times",
+                     (json_int_t)stats.given_back_times);
 }
 
 static int compare_u64(const void *a, const void *b) {
@@ -150,7 +154,7 @@ sluice_status sluice_metrics(sluice_model *m, bool measure_bounds, char **json, 
     *json = NULL;
     if (!m->loaded)
         return engine_report(error_set(&err, STATUS_INVALID, "the model is not loaded yet: there is nothing to report"), &err, error);
-    json_t *memory = memory_json(); /* before the probe takes memory of its own */
+    json_t *memory = memory_json(m); /* before the probe takes memory of its own */
     struct machine_speed speed = {0};
     enum status status =
         measure_bounds ? machine_speed_read(m->files, machine_speed_file(m->files), m->memory.plan.threads, &speed, &err) : STATUS_OK;

@@ -102,6 +102,7 @@ static void choose_budget(struct planner *p) {
         break;
     case SLUICE_RAM_AUTO:
         p->budget_bytes = machine.available_bytes - reserve + self.rss_bytes;
+        p->out->reserve_bytes = machine.known ? reserve : 0;
         if (!machine.known)
             note(p, "the system does not tell how much memory is free: a budget of %s is assumed", p->budget_bytes);
         break;

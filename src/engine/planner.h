@@ -21,6 +21,7 @@ struct memory_plan {
     struct kv_options kv;
     struct cpu_backend_options backend;
     uint32_t max_rows, logit_rows;
+    uint64_t reserve_bytes; /* --ram auto: what should stay free, so that pressure.h can watch it; 0: nothing is watched */
 };
 
 /* models: the model, then its drafters: all share budget, records and backend. Fills *out (memory_plan_deinit, also after a failure).

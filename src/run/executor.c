@@ -336,6 +336,8 @@ static enum status run_steps(struct executor *x, uint32_t first_step, uint32_t *
         if (status != STATUS_OK && status != STATUS_CANCELLED && plan->steps[s].layer >= 0)
             status = error_prefix(err, "layer %d, %s", plan->steps[s].layer, op_kind_name(plan->steps[s].op.kind));
         store_poll(x->options.store);
+        if (x->options.between_steps && status == STATUS_OK)
+            x->options.between_steps(x->options.context_pointer);
         if (suspect && status == STATUS_OK && !made_finite(x, &plan->steps[s])) {
             *suspect = s;
             break;

@@ -41,8 +41,10 @@ struct executor_options {
     const struct kv_cache *target_kv;   /* a drafter: of its target, borrowed; else NULL */
     struct recurrent_state *recurrent;  /* borrowed; NULL where the plan has none */
     uint32_t max_rows, max_logit_rows;
-    uint32_t context;          /* positions that a sequence may have: some rotations depend on it (model/rope.h) */
-    const atomic_bool *cancel; /* or NULL */
+    uint32_t context;                     /* positions that a sequence may have: some rotations depend on it (model/rope.h) */
+    const atomic_bool *cancel;            /* or NULL */
+    void (*between_steps)(void *context); /* or NULL: when nothing cached is wanted or leased, many times a pass */
+    void *context_pointer;
 };
 
 struct executor;

@@ -11,6 +11,7 @@
 #include "base/memory.h"
 
 #define OUTPUT_LIMIT_BYTES (256u << 20)
+#define TEND_NS 1000000000u           /* while nothing is asked */
 #define WORKER_STACK_BYTES (1u << 20) /* template rendering and JSON */
 
 struct job {
@@ -55,13 +56,25 @@ static void end_job(struct job *job) {
     CHECK(pthread_cond_broadcast(&job->changed) == 0 && pthread_mutex_unlock(&job->lock) == 0);
 }
 
+/* Under the lock, which it gives up while the model tends to itself. */
+static void wait_for_job(struct job_queue *queue) {
+    CHECK(pthread_mutex_unlock(&queue->lock) == 0);
+    bool more = sluice_tend(queue->model);
+    CHECK(pthread_mutex_lock(&queue->lock) == 0);
+    if (more || queue->first || queue->stopping)
+        return;
+    uint64_t end_ns = clock_now_ns() + TEND_NS;
+    struct timespec end = {.tv_sec = (time_t)(end_ns / 1000000000u), .tv_nsec = (long)(end_ns % 1000000000u)};
+    (void)pthread_cond_timedwait(&queue->arrived, &queue->lock, &end);
+}
+
 static void *worker_main(void *argument) {
     struct job_queue *queue = argument;
     CHECK(pthread_mutex_lock(&queue->lock) == 0);
     while (!queue->stopping) {
         struct job *job = queue->first;
         if (!job) {
-            CHECK(pthread_cond_wait(&queue->arrived, &queue->lock) == 0);
+            wait_for_job(queue);
             continue;
         }
         queue->first = job->next;
@@ -90,7 +103,10 @@ enum status job_queue_create(sluice_model *model, uint32_t limit, struct job_que
         return error_set(err, STATUS_NO_MEMORY, "no memory for the request queue");
     queue->model = model;
     queue->limit = limit;
-    CHECK(pthread_mutex_init(&queue->lock, NULL) == 0 && pthread_cond_init(&queue->arrived, NULL) == 0);
+    pthread_condattr_t monotonic;
+    CHECK(pthread_condattr_init(&monotonic) == 0 && pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0);
+    CHECK(pthread_mutex_init(&queue->lock, NULL) == 0 && pthread_cond_init(&queue->arrived, &monotonic) == 0);
+    CHECK(pthread_condattr_destroy(&monotonic) == 0);
     pthread_attr_t attributes;
     CHECK(pthread_attr_init(&attributes) == 0 && pthread_attr_setstacksize(&attributes, WORKER_STACK_BYTES) == 0);
     int failure = pthread_create(&queue->worker, &attributes, worker_main, queue);

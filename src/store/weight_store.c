@@ -205,6 +205,20 @@ void store_cache_limit(struct weight_store *store, uint64_t limit_bytes) {
     counter_add(&c->given_back_times, counter_read(&c->given_back_bytes) > before);
 }
 
+uint64_t store_cache_used_bytes(const struct weight_store *store) {
+    const struct expert_cache *cache = &store->cache;
+    uint64_t sum = 0;
+    for (uint32_t slot = 0; slot < cache->slot_count; slot++)
+        if (cache->slots[slot].load.id != WEIGHT_NONE)
+            sum += cache->classes.classes[cache->slots[slot].class_index].slot_bytes;
+    return sum;
+}
+
+void store_unlock_mapped(struct weight_store *store) {
+    for (uint32_t i = 0; i < store->mapping.count; i++)
+        memory_region_unlock(&store->mapping.stretches[i].region);
+}
+
 /* ---- leases ---- */
 
 static enum status acquire_streamed(struct weight_store *store, weight_id id, struct weight_lease *out, struct error *err) {

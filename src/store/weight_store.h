@@ -136,6 +136,11 @@ void store_poll(struct weight_store *store);
  */
 void store_cache_limit(struct weight_store *store, uint64_t limit_bytes);
 
+/* Of the limit: what records take. */
+uint64_t store_cache_used_bytes(const struct weight_store *store);
+/* The pages of a mapped model may go when the system needs memory; they come again from the file when they are used. */
+void store_unlock_mapped(struct weight_store *store);
+
 /* Blocking read of small ranges (embedding rows) through the queue, all at once. dst[i] gets pieces[i].size_bytes bytes. */
 MUST_CHECK enum status store_read_ranges(struct weight_store *store, const struct weight_piece *pieces, uint32_t count, uint8_t *const *dst,
                                          struct error *err);
