@@ -79,6 +79,11 @@ const struct option_spec option_reply_format = {.name = "reply-format",
                                                 .kind = OPTION_TEXT,
                                                 .value = "NAME",
                                                 .help = "how replies mark reasoning and calls; else told by the template"};
+const struct option_spec option_history = {.name = "history",
+                                           .kind = OPTION_FLAG,
+                                           .initial = "true",
+                                           .help = "count which experts are used, over runs, and read those used most while the disk is "
+                                                   "idle; --no-history neither keeps nor uses counts; no text is affected"};
 const struct option_spec option_metrics = {
     .name = "metrics", .kind = OPTION_TEXT, .value = "FILE", .help = "write times, reads, hits, memory and the machine's bounds as JSON"};
 const struct option_spec option_quiet = {

@@ -70,6 +70,7 @@ static const struct option_spec *const table[] = {&prompt,
                                                   &option_regex,
                                                   &option_grammar,
                                                   &option_choice,
+                                                  &option_history,
                                                   &print_plan,
                                                   &option_metrics,
                                                   &trace,
@@ -167,6 +168,7 @@ static int generate(const struct options *options, sluice_model *model, uint32_t
     sluice_result result;
     app_load_options(options, &load, &started_ns);
     load.forms = constraint != NULL;
+    load.history = options_flag(options, "history");
     fit_context(options, model, count, &load);
     if (sluice_load(model, &load, &error) != SLUICE_OK) {
         log_progress_end();

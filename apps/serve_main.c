@@ -80,6 +80,7 @@ static int run(const struct options *options) {
     if (sluice_open(options_argument(options, 0), &model, &error) != SLUICE_OK)
         return app_fail(&error);
     app_load_options(options, &load, &started_ns);
+    load.history = options_flag(options, "history");
     load.forms = true;
     sluice_status status = SLUICE_OK;
     if (options_text(options, "chat-template"))

@@ -118,6 +118,7 @@ typedef struct {
     sluice_reader reader;
     const char *isa; /* "ref", "avx2", "avx512", "amx", "neon", "i8mm"; NULL: the best of this machine */
     bool forms;      /* answers may get a form: plans the memory for that */
+    bool history;    /* counts which experts are used, over runs, and fills idle time with those used most (README) */
     bool exact;      /* the oracle: weights decoded to f32, activations and cache not rounded */
     /* Bytes loaded of all; false cancels. May be NULL. */
     bool (*progress)(void *context_pointer, uint64_t done_bytes, uint64_t total_bytes);

@@ -121,6 +121,7 @@ sluice_status sluice_open(const char *path, sluice_model **out, sluice_error *er
 static void unload(struct sluice_model *m) {
     engine_trace_abandon(m);
     pressure_watch_end(&m->pressure);
+    engine_history_end(m);
     session_destroy(m->session);
     executor_destroy(m->draft_executor);
     kv_cache_destroy(m->draft_kv);
@@ -309,6 +310,7 @@ static enum status load_weights(struct sluice_model *m, const sluice_load_option
                                         .ring_bytes = p->placement.ring_bytes,
                                         .cache_bytes = p->placement.cache_bytes,
                                         .mapped = p->placement.everything_resident && !m->queue_wrapper.wrap,
+                                        .count_usage = options->history,
                                         .lock = true};
     TRY(store_create(&store, &m->store, err));
     return store_load_resident(m->store, options->progress, options->context_pointer, err);
@@ -389,6 +391,8 @@ sluice_status sluice_load(sluice_model *m, const sluice_load_options *options, s
     if (m->loaded) {
         note_unlocked(m);
         pressure_watch_begin(&m->pressure, "", m->memory.reserve_bytes);
+        if (options->history)
+            engine_history_begin(m);
     }
     if (status != STATUS_OK)
         unload(m);

@@ -62,7 +62,8 @@ struct sluice_model {
     uint64_t load_ns;
     struct request_numbers numbers;
     struct pressure_watch pressure;
-    struct engine_trace *trace; /* NULL: nobody wants one */
+    struct engine_history *history; /* NULL: none is kept */
+    struct engine_trace *trace;     /* NULL: nobody wants one */
     atomic_bool cancel;
 };
 
@@ -92,6 +93,9 @@ sluice_status engine_report(enum status status, const struct error *from, sluice
 enum status engine_explain(struct sluice_model *m, enum status status, struct error *err);
 /* Takes a struct sluice_model that is loaded, between two steps: gives memory back, or takes it again (pressure.h). */
 void engine_watch_memory(void *model);
+/* The history of a model's experts: begins to prefill by it; adds what this load used, and frees. Without one nothing happens. */
+void engine_history_begin(struct sluice_model *m);
+void engine_history_end(struct sluice_model *m);
 /* A plan as metrics and doctor give it; the caller owns it. NULL: no memory. */
 json_t *engine_plan_json(const sluice_plan *plan);
 /* What the last tokens took, and the least that their compute and misses could take on a disk of this rate. tokens 0: not known. */

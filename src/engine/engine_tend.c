@@ -37,7 +37,8 @@ void engine_watch_memory(void *model) {
 }
 
 bool sluice_tend(sluice_model *m) {
-    if (m->loaded)
-        engine_watch_memory(m);
-    return false;
+    if (!m->loaded)
+        return false;
+    engine_watch_memory(m);
+    return store_tend(m->store);
 }

@@ -13,7 +13,7 @@ struct machine_memory {
     char group_file[256];       /* which file says so, or empty */
     uint64_t swap_total_bytes, swap_free_bytes;
     uint64_t waited_us; /* tasks waited for memory so long so far (PSI): of the machine and of our control groups, added up */
-    int known; /* 0: /proc does not tell what is available; a floor was assumed */
+    int known;          /* 0: /proc does not tell what is available; a floor was assumed */
 };
 
 /* Reads /proc and the control groups; never fails (see known). Pages of files that a group holds count as free: they go first. */

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "engine/engine_internal.h"
+#include "engine/model_identity.h"
 #include "engine/trace_file.h"
 #include "sluice_tools.h"
 
@@ -20,31 +21,6 @@ struct engine_trace {
     enum status status;
     struct error err;
 };
-
-static void hash_number(struct sha256 *hash, uint64_t number) {
-    uint8_t bytes[8];
-    for (int i = 0; i < 8; i++)
-        bytes[i] = (uint8_t)(number >> (8 * i));
-    sha256_update(hash, bytes, sizeof bytes);
-}
-
-/* Names, formats, shapes and places of all tensors: another file of the same model is another one here. */
-static void identify(const struct catalogue *catalogue, uint8_t identity[32]) {
-    struct sha256 hash;
-    sha256_init(&hash);
-    for (uint64_t i = 0; i < catalogue_tensor_count(catalogue); i++) {
-        const struct tensor_entry *tensor = catalogue_tensor(catalogue, i);
-        hash_number(&hash, tensor->name.size_bytes);
-        sha256_update(&hash, tensor->name.data, tensor->name.size_bytes);
-        hash_number(&hash, tensor->dtype);
-        for (uint32_t d = 0; d < tensor->rank; d++)
-            hash_number(&hash, tensor->shape[d]);
-        hash_number(&hash, tensor->file);
-        hash_number(&hash, tensor->offset_bytes);
-        hash_number(&hash, tensor->size_bytes);
-    }
-    sha256_finish(&hash, identity);
-}
 
 static uint64_t piece_bytes(const struct record_table *table, uint32_t id) {
     const struct weight_record *record = &table->records[id];
@@ -85,7 +61,7 @@ static enum status fill_head(const struct sluice_model *m, struct trace_head *he
     if (!head->layers || !head->records)
         return error_set(err, STATUS_NO_MEMORY, "no memory to trace %u experts", head->record_count);
     walk_mixtures(m, head);
-    identify(m->model->catalogue, head->identity);
+    model_identity(m->model->catalogue, head->identity);
     head->experts_per_token = m->model->plan.top_k;
     head->cache_bytes = m->memory.placement.cache_bytes;
     size_t length = strlen(m->model->arch->name);

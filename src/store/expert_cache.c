@@ -123,7 +123,7 @@ static void give_back(struct expert_cache *cache, uint32_t slot) {
 }
 
 /* A slot that is empty or whole, unpinned, and in no list. */
-static void enter_list(struct expert_cache *cache, uint32_t slot) {
+static void enter_list(struct expert_cache *cache, uint32_t slot, bool next_victim) {
     struct cache_slot *s = &cache->slots[slot];
     ASSERT(!s->listed && !s->in_demand);
     if (!is_open(cache, slot)) {
@@ -132,7 +132,7 @@ static void enter_list(struct expert_cache *cache, uint32_t slot) {
         give_back(cache, slot);
         return;
     }
-    if (s->load.id == WEIGHT_NONE)
+    if (s->load.id == WEIGHT_NONE || next_victim)
         index_list_prepend(list_of(cache, slot), cache->links, slot);
     else
         index_list_append(list_of(cache, slot), cache->links, slot);
@@ -140,6 +140,11 @@ static void enter_list(struct expert_cache *cache, uint32_t slot) {
 }
 
 static bool pinned(const struct cache_slot *slot) { return slot->leases > 0 || slot->item != INDEX_NONE; }
+
+static void begin_load(struct expert_cache *cache, uint32_t slot, weight_id id) {
+    record_load_begin(&cache->slots[slot].load, id, cache->memory.base + offset_of(cache, slot));
+    cache->slot_of[id] = slot;
+}
 
 uint32_t expert_cache_place(struct expert_cache *cache, weight_id id) {
     CHECK(cache->slot_of[id] == INDEX_NONE);
@@ -155,24 +160,53 @@ uint32_t expert_cache_place(struct expert_cache *cache, weight_id id) {
         forget(cache, slot);
         counter_add(&cache->counters->evictions, 1);
     }
-    record_load_begin(&s->load, id, cache->memory.base + offset_of(cache, slot));
-    cache->slot_of[id] = slot;
+    begin_load(cache, slot, id);
     index_list_append(&cache->demand, cache->links, slot);
     s->in_demand = true;
     return slot;
+}
+
+static void end_ahead(struct expert_cache *cache, uint32_t slot) {
+    CHECK(cache->held[cache->slots[slot].class_index] > 0);
+    cache->held[cache->slots[slot].class_index]--;
+    cache->slots[slot].ahead = false;
+}
+
+uint32_t expert_cache_place_ahead(struct expert_cache *cache, weight_id id) {
+    uint32_t c = expert_cache_class_of(cache, id), slot = cache->empty[c].first;
+    if (slot == INDEX_NONE || cache->slot_of[id] != INDEX_NONE || cache->open[c] - cache->held[c] < 2)
+        return INDEX_NONE;
+    leave_list(cache, slot);
+    begin_load(cache, slot, id);
+    cache->slots[slot].ahead = true;
+    cache->held[c]++;
+    return slot;
+}
+
+void expert_cache_cancel_ahead(struct expert_cache *cache, uint32_t slot) {
+    if (!cache->slots[slot].ahead)
+        return;
+    record_load_cancel(cache->map, &cache->slots[slot].load);
+    expert_cache_settle(cache, slot);
 }
 
 void expert_cache_touch(struct expert_cache *cache, uint32_t slot) {
     if (!cache->slots[slot].listed)
         return;
     leave_list(cache, slot);
-    enter_list(cache, slot);
+    enter_list(cache, slot, false);
 }
 
 void expert_cache_pin(struct expert_cache *cache, uint32_t slot, uint32_t item) {
     CHECK(slot < cache->slot_count && cache->slots[slot].item == INDEX_NONE && item != INDEX_NONE); /* else listed twice */
     leave_list(cache, slot);
     cache->slots[slot].item = item;
+    if (cache->slots[slot].ahead)
+        end_ahead(cache, slot);
+    if (!cache->slots[slot].in_demand && record_load_has_part(cache->map, &cache->slots[slot].load)) {
+        index_list_append(&cache->demand, cache->links, slot);
+        cache->slots[slot].in_demand = true;
+    }
 }
 
 void expert_cache_unpin(struct expert_cache *cache, uint32_t slot) {
@@ -206,7 +240,10 @@ void expert_cache_settle(struct expert_cache *cache, uint32_t slot) {
         return;
     if (!record_load_whole(cache->map, &s->load))
         forget(cache, slot);
-    enter_list(cache, slot);
+    bool ahead = s->ahead;
+    if (ahead)
+        end_ahead(cache, slot);
+    enter_list(cache, slot, ahead);
 }
 
 void expert_cache_reset(struct expert_cache *cache) {
@@ -292,7 +329,7 @@ uint64_t expert_cache_limit(struct expert_cache *cache, uint64_t limit_bytes) {
             close_slots(cache, c, before);
         for (uint32_t slot = cache->class_first[c] + before; slot < cache->class_first[c] + cache->open[c]; slot++)
             if (closed(cache, slot))
-                enter_list(cache, slot);
+                enter_list(cache, slot, false);
         bytes += cache->open[c] * cut.classes[c].slot_bytes;
     }
     return bytes;

@@ -29,6 +29,7 @@ struct cache_slot {
     uint32_t leases;
     uint8_t class_index;
     bool listed, in_demand; /* listed: among the empty ones or in the order of its class */
+    bool ahead;             /* loads ahead of any want, when the disk has nothing else to do; not in demand */
 };
 
 struct expert_cache {
@@ -41,6 +42,7 @@ struct expert_cache {
     struct index_list demand;
     struct index_link *links;        /* per slot: empty, order or demand */
     uint32_t open[SIZE_CLASSES_MAX]; /* slots in use, 1 at least; those behind them are closed as soon as nothing pins them */
+    uint32_t held[SIZE_CLASSES_MAX]; /* of the open ones: loading ahead, so that no step can count on them */
     struct cache_slot *slots;
     uint32_t slot_count, record_count /* that are cached */, leases;
     uint32_t *slot_of; /* per record of the map, or INDEX_NONE */
@@ -63,9 +65,16 @@ uint64_t expert_cache_limit(struct expert_cache *cache, uint64_t limit_bytes);
 /* Takes an empty slot of the record's class, or evicts its next victim, and begins to load the record there, last in demand. INDEX_NONE:
  * all are pinned. */
 uint32_t expert_cache_place(struct expert_cache *cache, weight_id id);
+/*
+ * Begins to load a record ahead of any want, in an empty slot, and not in demand: the caller asks for its parts. It becomes the next
+ * victim. INDEX_NONE: it is there, or no slot is empty, or a step would have none left.
+ */
+uint32_t expert_cache_place_ahead(struct expert_cache *cache, weight_id id);
+/* What loads ahead and is not asked for in whole is given up. */
+void expert_cache_cancel_ahead(struct expert_cache *cache, uint32_t slot);
 /* Makes an unpinned whole slot the last victim of its class. */
 void expert_cache_touch(struct expert_cache *cache, uint32_t slot);
-/* Pins for an item, or gives the item's pin up. */
+/* Pins for an item, or gives the item's pin up. What loads ahead is in demand from then on. */
 void expert_cache_pin(struct expert_cache *cache, uint32_t slot, uint32_t item);
 void expert_cache_unpin(struct expert_cache *cache, uint32_t slot);
 /* Turns the item's pin into a lease; release gives it up. */

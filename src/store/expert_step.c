@@ -133,7 +133,7 @@ static void allowed_hits(const struct weight_store *store, uint32_t allowed[SIZE
         if (find_usable(store, step->items[i].id) == INDEX_NONE)
             misses[step->items[i].class_index]++;
     for (uint32_t c = 0; c < store->cache.classes.count; c++) {
-        uint32_t slots = store->cache.open[c], half = (slots + 1) / 2;
+        uint32_t slots = store->cache.open[c] - store->cache.held[c], half = (slots + 1) / 2;
         allowed[c] = step->order == STORE_ANY ? slots : slots - (misses[c] < half ? misses[c] : half);
     }
 }
@@ -153,6 +153,9 @@ enum status store_want(struct weight_store *store, const weight_id *ids, uint32_
         step->items[i] =
             (struct want_item){.id = ids[i], .slot = INDEX_NONE, .class_index = (uint8_t)expert_cache_class_of(&store->cache, ids[i])};
     }
+    if (store->usage && order == STORE_ANY)
+        for (uint32_t i = 0; i < count; i++)
+            store->usage[ids[i]]++;
     uint32_t allowed[SIZE_CLASSES_MAX];
     allowed_hits(store, allowed);
     for (uint32_t i = 0; i < count; i++) { /* hits are pinned before anything is evicted */

@@ -16,7 +16,7 @@
 
 #define READER_SILENCE_NS 5000000000ull /* a disk that answers nothing for so long is told: far above the slowest that works */
 
-enum read_purpose { READ_FOR_CACHE, READ_FOR_STREAM, READ_FOR_RESIDENT, READ_FOR_RANGE };
+enum read_purpose { READ_FOR_CACHE, READ_AHEAD_FOR_CACHE, READ_FOR_STREAM, READ_FOR_RESIDENT, READ_FOR_RANGE };
 
 struct store_read {
     struct read_request request; /* request.owner is this */

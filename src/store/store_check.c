@@ -44,7 +44,8 @@ static void check_slot(const struct expert_cache *cache, uint32_t slot) {
     CHECK(cache->slot_of[s->load.id] == slot);
     CHECK(expert_cache_class_of(cache, s->load.id) == s->class_index);
     CHECK(s->load.memory == cache->memory.base + cache->class_base_bytes[s->class_index] + (slot - first) * class->slot_bytes);
-    CHECK(s->in_demand == record_load_has_part(cache->map, &s->load));
+    CHECK(s->in_demand == (record_load_has_part(cache->map, &s->load) && !s->ahead));
+    CHECK(!s->ahead || (!pinned && !s->listed));
     CHECK(s->listed == (!pinned && record_load_whole(cache->map, &s->load)));
     CHECK(!s->listed || slot - first < cache->open[s->class_index]);
     if (!pinned && !s->listed) /* else it would have been emptied */
@@ -61,13 +62,14 @@ static uint32_t check_class(const struct expert_cache *cache, uint32_t c, const 
 }
 
 void expert_cache_check(const struct expert_cache *cache, uint32_t *in_flight) {
-    uint32_t records = 0, leases = 0, listed = 0, in_demand = 0, ordered = 0;
+    uint32_t held[SIZE_CLASSES_MAX] = {0}, records = 0, leases = 0, listed = 0, in_demand = 0, ordered = 0;
     *in_flight = 0;
     for (uint32_t slot = 0; slot < cache->slot_count; slot++) {
         const struct cache_slot *s = &cache->slots[slot];
         check_slot(cache, slot);
         records += s->load.id != WEIGHT_NONE;
         leases += s->leases;
+        held[s->class_index] += s->ahead;
         listed += s->listed;
         in_demand += s->in_demand;
         *in_flight += s->load.in_flight;
@@ -80,6 +82,7 @@ void expert_cache_check(const struct expert_cache *cache, uint32_t *in_flight) {
         }
     CHECK(records == 0);
     for (uint32_t c = 0; c < cache->classes.count; c++) {
+        CHECK(held[c] == cache->held[c]);
         CHECK(cache->open[c] >= 1 && cache->open[c] <= cache->classes.classes[c].slot_count);
         ordered += check_class(cache, c, &cache->empty[c], true) + check_class(cache, c, &cache->order[c], false);
     }

@@ -5,6 +5,7 @@
  *   expert_step.c    want, take, wait_pieces, want_end
  *   resident.c       store_load_resident
  *   range_read.c     store_read_ranges
+ *   prefill.c        store_prefill, store_tend
  *   store_check.c    store_check
  */
 #pragma once
@@ -48,6 +49,14 @@ struct blocking_reads {
     weight_id failed_id;
 };
 
+/* Records that history says will be wanted, for when the disk has nothing else to do. */
+struct store_prefill {
+    weight_id *ids; /* room for every cached record */
+    uint32_t count, next;
+    uint32_t slot;      /* that loads and has parts left, or INDEX_NONE */
+    uint32_t in_flight; /* reads of it, and of earlier ones */
+};
+
 struct weight_store {
     struct record_map map;
     struct store_counters counters;
@@ -55,6 +64,8 @@ struct weight_store {
     struct expert_cache cache;
     struct layer_stream stream;
     struct expert_step step;
+    struct store_prefill prefill;
+    uint32_t *usage; /* per record, how often a step of few rows wanted it; NULL: nobody counts */
     struct blocking_reads blocking;
     const uint8_t *lives;       /* borrowed */
     uint64_t *resident_offsets; /* per record, in the trunk */
@@ -68,6 +79,10 @@ struct weight_store {
 bool store_reap(struct weight_store *store, bool wait);
 /* Gives slots to pending items, then submits: what experts wait for, then read-ahead. */
 void store_pump(struct weight_store *store);
+/* Asks for what is to be read ahead of any want while nothing else waits, and less than limit_bytes are in flight: one part at least. */
+void prefill_pump(struct weight_store *store, uint64_t limit_bytes);
+/* Such a read was reaped. */
+void prefill_done(struct weight_store *store, const struct store_read *read);
 /* Blocks until a read came and takes in all that are there; counts the time as stall. False: none is in flight. */
 bool store_wait(struct weight_store *store);
 /* store_reap, store_pump; with wait, counts the time as stall. False: nothing came, and nothing is in flight that could. */

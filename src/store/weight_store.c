@@ -51,6 +51,12 @@ static enum status init(struct weight_store *store, const struct store_options *
     TRY(layer_stream_init(&store->stream, &store->map, options, err));
     TRY(expert_cache_init(&store->cache, &store->map, options, &store->counters, err));
     store_cache_limit(store, UINT64_MAX);
+    if (options->count_usage && store->cache.record_count > 0) {
+        store->usage = memory_alloc_array(options->record_count, sizeof *store->usage);
+        store->prefill.ids = memory_alloc_array(store->cache.record_count, sizeof *store->prefill.ids);
+        if (!store->usage || !store->prefill.ids)
+            return error_set(err, STATUS_NO_MEMORY, "no memory to count the use of %u experts", store->cache.record_count);
+    }
     TRY(expert_step_init(&store->step, store->cache.record_count, err));
     return weight_region_create(&store->staging, &store->map, STORE_STAGING_BYTES, MEMORY_STAGING, false, err);
 }
@@ -63,6 +69,7 @@ enum status store_create(const struct store_options *options, struct weight_stor
     if (!store)
         return error_set(err, STATUS_NO_MEMORY, "no memory for a weight store");
     store->lives = options->lives;
+    store->prefill.slot = INDEX_NONE;
     enum status status = init(store, options, err);
     if (status == STATUS_OK)
         *out = store;
@@ -78,6 +85,8 @@ void store_destroy(struct weight_store *store) {
     store_drain(store);
     weight_region_destroy(&store->staging);
     expert_step_deinit(&store->step);
+    memory_free(store->prefill.ids);
+    memory_free(store->usage);
     expert_cache_deinit(&store->cache);
     layer_stream_deinit(&store->stream);
     weight_region_destroy(&store->trunk);
@@ -95,6 +104,7 @@ void store_reset(struct weight_store *store) {
     expert_cache_reset(&store->cache);
     layer_stream_reset(&store->stream);
     store->blocking = (struct blocking_reads){0};
+    store->prefill.slot = INDEX_NONE;
 }
 
 /* ---- reads ---- */
@@ -113,6 +123,9 @@ static void blocking_read_done(struct blocking_reads *blocking, const struct sto
 static void dispatch(struct weight_store *store, struct store_read *read) {
     const struct read_request *request = &read->request;
     switch (read->purpose) {
+    case READ_AHEAD_FOR_CACHE:
+        prefill_done(store, read);
+        /* fall through */
     case READ_FOR_CACHE:
         record_load_done(read->load, read->piece, request);
         expert_step_arrived(store, read->index);
@@ -180,6 +193,7 @@ void store_pump(struct weight_store *store) {
     }
     if (store->stream.order_count > 0) /* what is left of the queue: demand ends above when all is submitted or nothing more is taken */
         read_ahead(store);
+    prefill_pump(store, 0);
     reader_flush(&store->reader);
 }
 
@@ -200,6 +214,9 @@ void store_cache_limit(struct weight_store *store, uint64_t limit_bytes) {
     CHECK(!store->step.active);
     if (store->cache.record_count == 0)
         return;
+    if (store->prefill.slot != INDEX_NONE)
+        expert_cache_cancel_ahead(&store->cache, store->prefill.slot);
+    store->prefill.slot = INDEX_NONE;
     uint64_t before = counter_read(&c->given_back_bytes), bytes = expert_cache_limit(&store->cache, limit_bytes);
     atomic_store_explicit(&c->cache_limit_bytes, bytes, memory_order_relaxed);
     counter_add(&c->given_back_times, counter_read(&c->given_back_bytes) > before);
@@ -300,6 +317,7 @@ void store_stats_read(const struct weight_store *store, struct store_stats *out)
         .misses = counter_read(&c->misses),
         .hit_bytes = counter_read(&c->hit_bytes),
         .evictions = counter_read(&c->evictions),
+        .prefilled_bytes = counter_read(&c->prefilled_bytes),
         .cache_limit_bytes = counter_read(&c->cache_limit_bytes),
         .given_back_bytes = counter_read(&c->given_back_bytes),
         .given_back_times = counter_read(&c->given_back_times),

@@ -62,6 +62,7 @@ struct store_options {
     uint64_t ring_bytes;  /* memory for streamed records: at least the largest one's window */
     uint64_t cache_bytes; /* memory for cached records: slots are cut from it by size class */
     bool mapped;          /* all records are RESIDENT: map the files, where the system can */
+    bool count_usage;     /* store_usage is wanted */
     bool lock;            /* try to lock trunk, then ring, then cache; each may fail alone */
     uint64_t split_bytes; /* larger pieces are read by requests of about this size; a power of two; 0: 4 MiB */
 };
@@ -136,6 +137,18 @@ void store_poll(struct weight_store *store);
  */
 void store_cache_limit(struct weight_store *store, uint64_t limit_bytes);
 
+/*
+ * How often each record was wanted by steps of few rows (STORE_ANY) since create: [record_count]; NULL when nobody counts.
+ */
+const uint32_t *store_usage(const struct weight_store *store);
+/*
+ * Cached records that will probably be wanted, likeliest first, no duplicates; replaces what was told before. They are read into slots that
+ * are empty, as the next victims, while no other read is in flight and no step waits. One part is asked for at a time, so that a read that
+ * is demanded meanwhile waits for little. store_tend, for times without requests, keeps the disk busy with them; it waits for one read at
+ * most and returns whether there is more to do.
+ */
+void store_prefill(struct weight_store *store, const weight_id *ids, uint32_t count);
+bool store_tend(struct weight_store *store);
 /* Of the limit: what records take. */
 uint64_t store_cache_used_bytes(const struct weight_store *store);
 /* The pages of a mapped model may go when the system needs memory; they come again from the file when they are used. */
@@ -158,6 +171,7 @@ struct store_stats {         /* totals since create; monotonic where not said ot
     uint64_t hits, misses;   /* CACHED records wanted */
     uint64_t hit_bytes;
     uint64_t evictions;
+    uint64_t prefilled_bytes;                    /* read ahead by store_prefill */
     uint64_t cache_limit_bytes;                  /* of the slots in use now: not monotonic */
     uint64_t given_back_bytes, given_back_times; /* cache memory, by store_cache_limit */
     uint64_t stall_ns;                           /* engine thread waited for a read */
