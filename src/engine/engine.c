@@ -131,8 +131,10 @@ static void unload(struct sluice_model *m) {
     kv_cache_destroy(m->kv);
     recurrent_state_destroy(m->recurrent);
     backend_destroy(m->backend);
-    store_destroy(m->store);
-    read_queue_destroy(m->queue);
+    if (store_destroy(m->store))
+        read_queue_destroy(m->queue);
+    else
+        m->reads_left = true;
     memory_plan_deinit(&m->memory);
     memory_free(m->numbers.token_ns);
     memory_free(m->numbers.hits);
@@ -161,7 +163,8 @@ void sluice_close(sluice_model *m) {
     tokenizer_close(m->tokenizer);
     model_close(m->draft_model);
     model_close(m->model);
-    file_set_destroy(m->files);
+    if (!m->reads_left)
+        file_set_destroy(m->files);
     memory_free(m->end_ids);
     memory_free(m->turn_end_ids);
     memory_free(m);
@@ -311,6 +314,7 @@ static enum status load_weights(struct sluice_model *m, const sluice_load_option
                                         .cache_bytes = p->placement.cache_bytes,
                                         .mapped = p->placement.everything_resident && !m->queue_wrapper.wrap,
                                         .count_usage = options->history,
+                                        .read_timeout_ns = m->queue_wrapper.read_timeout_ns,
                                         .lock = true};
     TRY(store_create(&store, &m->store, err));
     return store_load_resident(m->store, options->progress, options->context_pointer, err);

@@ -29,6 +29,7 @@ struct request_numbers {                       /* of the last request, for metri
 struct queue_wrapper {
     enum status (*wrap)(void *context, struct read_queue *inner, struct read_queue **out, struct error *err); /* NULL: nothing */
     void *context;
+    uint64_t read_timeout_ns; /* 0: as always */
 };
 
 struct sluice_model {
@@ -46,7 +47,7 @@ struct sluice_model {
 
     struct queue_wrapper queue_wrapper;
 
-    bool loaded;
+    bool loaded, reads_left; /* reads_left: the disk did not answer when weights were unloaded; reads may still use the files */
     struct memory_plan memory;
     struct read_queue *queue;
     struct weight_store *store;

@@ -29,6 +29,15 @@ struct read_request *read_request_pop(struct read_request_list *list) {
     return request;
 }
 
+void read_request_cancel_waiting(struct read_request_list *waiting, struct read_request_list *finished) {
+    struct read_request *request;
+    while ((request = read_request_pop(waiting)) != NULL) {
+        request->status = STATUS_CANCELLED;
+        if (request->open_parts == 0)
+            read_request_push(finished, request);
+    }
+}
+
 bool read_request_start(const struct file_set *files, struct read_request *request) {
     request->status = STATUS_OK;
     request->system_error = 0;
@@ -38,6 +47,7 @@ bool read_request_start(const struct file_set *files, struct read_request *reque
     request->progress_bytes = 0;
     request->submitted_ns = clock_now_ns();
     request->attempts = 0;
+    request->waited_s = 0;
     request->open_parts = 0;
     uint64_t end_bytes;
     if (!size_add(request->offset_bytes, request->size_bytes, &end_bytes) || end_bytes > file_set_size_bytes(files, request->file)) {

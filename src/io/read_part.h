@@ -58,6 +58,9 @@ struct read_request_list {
 void read_request_push(struct read_request_list *list, struct read_request *request);
 struct read_request *read_request_pop(struct read_request_list *list); /* NULL: empty */
 
+/* Gives up all that waits: what has no part at work is finished with STATUS_CANCELLED, the others will be, with their last part. */
+void read_request_cancel_waiting(struct read_request_list *waiting, struct read_request_list *finished);
+
 /* Checks a new request and resets its results. False: it is finished already (0 bytes, or past the end of the file). */
 bool read_request_start(const struct file_set *files, struct read_request *request);
 /*

@@ -1,6 +1,7 @@
 /* read_queue: the table of kinds, windows, and the text of a failed request. See read_queue.h. */
 #include "io/read_queue.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -71,6 +72,11 @@ enum status read_request_error(const struct file_set *files, const struct read_r
     if (request->status == STATUS_CANCELLED)
         return error_set(err, STATUS_CANCELLED, "%s: read of %" PRIu64 " bytes at offset %" PRIu64 " was cancelled", path,
                          request->size_bytes, request->offset_bytes);
+    if (request->system_error == ETIMEDOUT)
+        return error_set(err, request->status,
+                         "%s: a read of %" PRIu64 " bytes at offset %" PRIu64 " has not come back after %u s: the disk or its connection "
+                         "does not answer; look what the system says (dmesg), and run again when it does",
+                         path, request->size_bytes, request->offset_bytes, request->waited_s);
     return error_set(err, request->status,
                      "%s: read of %" PRIu64 " bytes at offset %" PRIu64 ": %s (tries: %u); check the disk and its "
                      "connection (dmesg), then run again",

@@ -40,11 +40,12 @@ struct read_request {
     uint64_t progress_bytes; /* of the window: handed out as parts */
     uint64_t submitted_ns;   /* clock at submit */
     uint32_t attempts;       /* tries of the part that failed */
+    uint32_t waited_s;       /* system_error ETIMEDOUT: so long it was waited for */
     uint32_t open_parts;     /* handed out and not finished */
 };
 
 struct read_window {
-    uint64_t begin_bytes; /* aligned file offset where the read starts */
+    uint64_t begin_bytes;  /* aligned file offset where the read starts */
     uint64_t window_bytes; /* aligned length; may pass the end of the file */
     uint32_t skip_bytes;
 };
@@ -69,7 +70,12 @@ struct read_queue_operations {
      */
     struct read_request *(*reap)(struct read_queue *queue, bool wait, uint64_t timeout_ns);
     unsigned (*in_flight)(const struct read_queue *queue); /* submitted and not yet reaped */
-    void (*destroy)(struct read_queue *queue);             /* waits for reads that run, drops the rest; nothing is reaped later */
+    /*
+     * Gives up what was not handed to the system yet, and asks the system to give up the rest where it can. All are still reaped: what was
+     * given up fails, what could not be comes as if nothing had been asked. Does not wait.
+     */
+    void (*cancel)(struct read_queue *queue);
+    void (*destroy)(struct read_queue *queue); /* waits for reads that run, drops the rest; nothing is reaped later */
 };
 struct read_queue {
     const struct read_queue_operations *operations;
@@ -92,6 +98,7 @@ static inline struct read_request *read_queue_reap(struct read_queue *q, bool wa
     return q->operations->reap(q, wait, timeout_ns);
 }
 static inline unsigned read_queue_in_flight(const struct read_queue *q) { return q->operations->in_flight(q); }
+static inline void read_queue_cancel(struct read_queue *q) { q->operations->cancel(q); }
 static inline void read_queue_destroy(struct read_queue *q) {
     if (q)
         q->operations->destroy(q);

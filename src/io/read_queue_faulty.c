@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
-enum { UNREAD_BYTE = 0xA5 };
+enum { UNREAD_BYTE = 0xA5, HELD_SLEEP_NS = 200 * 1000 };
 
 struct faulty_slot {
     struct read_request inner; /* owner: this slot */
@@ -31,8 +31,8 @@ struct faulty_queue {
     struct read_queue *inner;
     struct read_faults faults;
     struct faulty_slot *slots;
-    struct faulty_slot **free_slots, **ready; /* ready: finished, perhaps delayed, oldest first */
-    unsigned free_count, ready_count;
+    struct faulty_slot **free_slots, **held, **ready; /* held: until release; ready: finished, perhaps delayed, oldest first */
+    unsigned free_count, ready_count, held_count;
     uint64_t submitted, picked;
 };
 
@@ -112,6 +112,10 @@ static enum read_submit faulty_submit(struct read_queue *queue, struct read_requ
     spoil(q, request);
     if (slot->fails) {
         make_ready(q, slot);
+        return READ_ACCEPTED;
+    }
+    if (number >= q->faults.hold_from && number - q->faults.hold_from < q->faults.hold_count) {
+        q->held[q->held_count++] = slot;
         return READ_ACCEPTED;
     }
     if (request->size_bytes > 1 && draw_event(q, number, DRAW_SHORT, q->faults.short_rate))
@@ -209,16 +213,21 @@ static struct read_request *faulty_reap(struct read_queue *queue, bool wait, uin
         uint64_t now_ns = clock_now_ns();
         if (now_ns >= end_ns)
             break;
+        if (q->ready_count == 0 && read_queue_in_flight(q->inner) == 0)
+            clock_sleep_ns(end_ns - now_ns < HELD_SLEEP_NS ? end_ns - now_ns : HELD_SLEEP_NS); /* all are held */
         request = reap_step(q, q->ready_count == 0, end_ns - now_ns);
     }
     return request;
 }
+
+static void faulty_cancel(struct read_queue *queue) { read_queue_cancel(of(queue)->inner); }
 
 static void faulty_destroy(struct read_queue *queue) {
     struct faulty_queue *q = of(queue);
     read_queue_destroy(q->inner);
     memory_free(q->slots);
     memory_free(q->free_slots);
+    memory_free(q->held);
     memory_free(q->ready);
     memory_free(q);
 }
@@ -229,6 +238,7 @@ static const struct read_queue_operations faulty_operations = {
     .flush = faulty_flush,
     .reap = faulty_reap,
     .in_flight = faulty_in_flight,
+    .cancel = faulty_cancel,
     .destroy = faulty_destroy,
 };
 
@@ -244,8 +254,9 @@ enum status read_queue_faulty_create(struct read_queue *inner, const struct read
     q->faults = *faults;
     q->slots = memory_alloc_array(depth, sizeof *q->slots);
     q->free_slots = memory_alloc_array(depth, sizeof(struct faulty_slot *));
+    q->held = memory_alloc_array(depth, sizeof(struct faulty_slot *));
     q->ready = memory_alloc_array(depth, sizeof(struct faulty_slot *));
-    if (!q->slots || !q->free_slots || !q->ready) {
+    if (!q->slots || !q->free_slots || !q->held || !q->ready) {
         faulty_destroy(&q->base); /* the inner queue stays the caller's: not set yet */
         return error_set(err, STATUS_NO_MEMORY, "no memory for a faulty read queue of depth %u", depth);
     }
@@ -261,4 +272,13 @@ enum status read_queue_faulty_create(struct read_queue *inner, const struct read
 uint64_t read_queue_faulty_submitted(const struct read_queue *queue) {
     CHECK(queue->operations == &faulty_operations);
     return ((const struct faulty_queue *)queue)->submitted;
+}
+
+void read_queue_faulty_release(struct read_queue *queue) {
+    CHECK(queue->operations == &faulty_operations);
+    struct faulty_queue *q = of(queue);
+    q->faults.hold_count = 0;
+    while (q->held_count > 0)
+        start_piece(q, q->held[--q->held_count], 0);
+    read_queue_flush(q->inner);
 }

@@ -12,14 +12,17 @@
 
 struct read_faults {
     uint64_t seed;
-    uint64_t fail_at;        /* the n-th submitted request (1 = first) fails; 0: none */
-    int fail_errno;          /* EIO, ... */
+    uint64_t fail_at;                         /* the n-th submitted request (1 = first) fails; 0: none */
+    int fail_errno;                           /* EIO, ... */
     double fail_rate, short_rate, delay_rate; /* of requests, 0..1. A short read leaves the request to be continued by this queue */
-    uint32_t delay_reaps;    /* a delayed request is held back for up to this many reap calls */
-    bool reorder;            /* finished requests are returned in random order */
-    bool corrupt_unread;     /* fills dst with 0xA5 before reading and after a failure, so that use of unread bytes shows */
+    uint32_t delay_reaps;                     /* a delayed request is held back for up to this many reap calls */
+    uint64_t hold_from, hold_count;           /* requests from this number on (1 = first) come after read_queue_faulty_release; 0: none */
+    bool reorder;                             /* finished requests are returned in random order */
+    bool corrupt_unread; /* fills dst with 0xA5 before reading and after a failure, so that use of unread bytes shows */
 };
 
 MUST_CHECK enum status read_queue_faulty_create(struct read_queue *inner, const struct read_faults *faults, struct read_queue **out,
                                                 struct error *err);
+/* What is held is read now, late, into the memory it was meant for; nothing is held from now on. Cancelling does not reach it. */
+void read_queue_faulty_release(struct read_queue *queue);
 uint64_t read_queue_faulty_submitted(const struct read_queue *queue); /* requests so far: loop fail_at over 1..this */

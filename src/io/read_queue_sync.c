@@ -65,6 +65,9 @@ static struct read_request *sync_reap(struct read_queue *queue, bool wait, uint6
 /* in_flight: accepted and not yet reaped, finished ones included. */
 static unsigned sync_in_flight(const struct read_queue *queue) { return ((const struct sync_queue *)queue)->in_flight; }
 
+/* cancel: here nothing waits, and nothing is on its way. */
+static void sync_cancel(struct read_queue *queue) { (void)queue; }
+
 /* destroy: when it returns, nothing writes to any request or dst any more. Requests that were not reaped are forgotten. */
 static void sync_destroy(struct read_queue *queue) { memory_free(of(queue)); }
 
@@ -74,6 +77,7 @@ static const struct read_queue_operations sync_operations = {
     .flush = sync_flush,
     .reap = sync_reap,
     .in_flight = sync_in_flight,
+    .cancel = sync_cancel,
     .destroy = sync_destroy,
 };
 

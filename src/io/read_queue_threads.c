@@ -113,6 +113,14 @@ static unsigned threads_in_flight(const struct read_queue *queue) {
     return ((const struct threads_queue *)queue)->in_flight; /* written by the owner alone */
 }
 
+/* A pread cannot be called back: what a thread has begun comes when it comes. */
+static void threads_cancel(struct read_queue *queue) {
+    struct threads_queue *q = of(queue);
+    lock(q);
+    read_request_cancel_waiting(&q->waiting, &q->finished);
+    unlock(q);
+}
+
 static void threads_destroy(struct read_queue *queue) {
     struct threads_queue *q = of(queue);
     lock(q);
@@ -133,6 +141,7 @@ static const struct read_queue_operations threads_operations = {
     .flush = threads_flush,
     .reap = threads_reap,
     .in_flight = threads_in_flight,
+    .cancel = threads_cancel,
     .destroy = threads_destroy,
 };
 

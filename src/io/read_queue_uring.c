@@ -27,7 +27,7 @@ enum { PARTS_MIN = 64 };
 struct uring_part {
     struct read_part part;
     struct __kernel_timespec pause; /* must stay put until its call is submitted */
-    bool pausing;
+    bool pausing, in_kernel;
     struct uring_part *next_free;
 };
 
@@ -114,6 +114,7 @@ static void start_pause(struct uring_queue *q, struct uring_part *slot, uint64_t
 static void end_part(struct uring_queue *q, struct uring_part *slot) {
     CHECK(q->parts_in_kernel > 0);
     q->parts_in_kernel--;
+    slot->in_kernel = false;
     if (read_request_end_part(&q->waiting, &slot->part))
         read_request_push(&q->finished, slot->part.request);
     slot->next_free = q->free_parts;
@@ -147,13 +148,15 @@ static void advance(struct uring_queue *q) {
         struct uring_part *slot = io_uring_cqe_get_data(cqe);
         int result = cqe->res;
         io_uring_cqe_seen(&q->ring, cqe);
-        take_completion(q, slot, result);
+        if (slot) /* else the answer to a cancel */
+            take_completion(q, slot, result);
     }
     while (q->free_parts && read_request_take_part(q->base.files, &q->waiting, &q->free_parts->part)) {
         struct uring_part *slot = q->free_parts;
         q->free_parts = slot->next_free;
         q->parts_in_kernel++;
         slot->pausing = false;
+        slot->in_kernel = true;
         start_call(q, slot);
     }
 }
@@ -221,14 +224,29 @@ static struct read_request *uring_reap(struct read_queue *queue, bool wait, uint
 
 static unsigned uring_in_flight(const struct read_queue *queue) { return ((const struct uring_queue *)queue)->in_flight; }
 
+/* The kernel calls back what has not reached the device; what has comes when it comes. A pause of a retry ends at once. */
+static void uring_cancel(struct read_queue *queue) {
+    struct uring_queue *q = of(queue);
+    read_request_cancel_waiting(&q->waiting, &q->finished);
+    uring_flush(queue);
+    for (unsigned i = 0; i < q->part_count; i++) {
+        struct io_uring_sqe *sqe = q->parts[i].in_kernel ? io_uring_get_sqe(&q->ring) : NULL;
+        if (!sqe)
+            continue; /* a ring that takes no more: cancelling is no more than a wish */
+        io_uring_prep_cancel(sqe, &q->parts[i], 0);
+        io_uring_sqe_set_data(sqe, NULL);
+    }
+    submit_calls(q);
+}
+
 static void uring_destroy(struct read_queue *queue) {
     struct uring_queue *q = of(queue);
     while (q->parts_in_kernel > 0) {
         struct io_uring_cqe *cqe;
         wait_completion(q, UINT64_MAX);
         while (io_uring_peek_cqe(&q->ring, &cqe) == 0) {
+            q->parts_in_kernel -= io_uring_cqe_get_data(cqe) != NULL;
             io_uring_cqe_seen(&q->ring, cqe);
-            q->parts_in_kernel--;
         }
     }
     if (q->ring_open)
@@ -243,6 +261,7 @@ static const struct read_queue_operations uring_operations = {
     .flush = uring_flush,
     .reap = uring_reap,
     .in_flight = uring_in_flight,
+    .cancel = uring_cancel,
     .destroy = uring_destroy,
 };
 

@@ -99,7 +99,11 @@ static void leave_list(struct expert_cache *cache, uint32_t slot) {
 static void forget(struct expert_cache *cache, uint32_t slot) {
     struct cache_slot *s = &cache->slots[slot];
     CHECK(!s->listed && s->load.in_flight == 0);
-    cache->slot_of[s->load.id] = INDEX_NONE;
+    if (s->lost && is_open(cache, slot))
+        cache->held[s->class_index]--;
+    if (!s->lost)
+        cache->slot_of[s->load.id] = INDEX_NONE;
+    s->lost = false;
     s->load = (struct record_load){.id = WEIGHT_NONE};
 }
 
@@ -172,6 +176,19 @@ static void end_ahead(struct expert_cache *cache, uint32_t slot) {
     cache->slots[slot].ahead = false;
 }
 
+void expert_cache_lose(struct expert_cache *cache, uint32_t slot) {
+    struct cache_slot *s = &cache->slots[slot];
+    CHECK(record_load_failed(&s->load) && !s->listed);
+    if (s->ahead)
+        end_ahead(cache, slot);
+    if (!s->lost) {
+        cache->slot_of[s->load.id] = INDEX_NONE;
+        cache->held[s->class_index] += is_open(cache, slot);
+    }
+    s->lost = true;
+    expert_cache_settle(cache, slot);
+}
+
 uint32_t expert_cache_place_ahead(struct expert_cache *cache, weight_id id) {
     uint32_t c = expert_cache_class_of(cache, id), slot = cache->empty[c].first;
     if (slot == INDEX_NONE || cache->slot_of[id] != INDEX_NONE || cache->open[c] - cache->held[c] < 2)
@@ -238,11 +255,11 @@ void expert_cache_settle(struct expert_cache *cache, uint32_t slot) {
     }
     if (pinned(s) || s->listed || !record_load_settled(cache->map, &s->load))
         return;
-    if (!record_load_whole(cache->map, &s->load))
-        forget(cache, slot);
     bool ahead = s->ahead;
     if (ahead)
         end_ahead(cache, slot);
+    if (!record_load_whole(cache->map, &s->load))
+        forget(cache, slot);
     enter_list(cache, slot, ahead);
 }
 
@@ -251,7 +268,7 @@ void expert_cache_reset(struct expert_cache *cache) {
         struct cache_slot *s = &cache->slots[slot];
         if (s->load.id == WEIGHT_NONE)
             continue;
-        CHECK(s->load.in_flight == 0);
+        CHECK(s->load.in_flight == 0 || s->lost);
         s->leases = 0;
         s->item = INDEX_NONE;
         record_load_cancel(cache->map, &s->load);
@@ -330,6 +347,9 @@ uint64_t expert_cache_limit(struct expert_cache *cache, uint64_t limit_bytes) {
         for (uint32_t slot = cache->class_first[c] + before; slot < cache->class_first[c] + cache->open[c]; slot++)
             if (closed(cache, slot))
                 enter_list(cache, slot, false);
+        cache->held[c] = 0;
+        for (uint32_t slot = cache->class_first[c]; slot < cache->class_first[c] + cache->open[c]; slot++)
+            cache->held[c] += cache->slots[slot].lost || cache->slots[slot].ahead;
         bytes += cache->open[c] * cut.classes[c].slot_bytes;
     }
     return bytes;

@@ -7,11 +7,10 @@
  *             step, and, while loading, by its reads. A class lists its empty slots, and in its order the whole unpinned ones, the next
  *             victim first. A slot with parts to ask for is in the list of demand, first asked first.
  *             A class uses its first open[c] slots; the others are closed: empty, in no list, their pages given back to the system.
- * Invariants  every record is in at most one slot; a slot is in a list of its class exactly when it is open and empty, or whole and
- *             unpinned; a failed slot is emptied when its last pin goes and its last read is reaped.
- *             Checked by expert_cache_check.
- * Threads     the engine thread.
- * Memory      one region for all slots; everything is allocated by init.
+ *             A slot with a lost read is kept aside: nothing uses its memory until the read was reaped.
+ * Invariants  every record is in at most one slot that is not lost; a slot is in a list of its class exactly when it is open and empty, or
+ * whole and unpinned; a failed slot is emptied when its last pin goes and its last read is reaped. Checked by expert_cache_check. Threads
+ * the engine thread. Memory      one region for all slots; everything is allocated by init.
  */
 #pragma once
 
@@ -30,6 +29,7 @@ struct cache_slot {
     uint8_t class_index;
     bool listed, in_demand; /* listed: among the empty ones or in the order of its class */
     bool ahead;             /* loads ahead of any want, when the disk has nothing else to do; not in demand */
+    bool lost;              /* a read was waited for in vain: kept aside until it is reaped, and its record may load elsewhere */
 };
 
 struct expert_cache {
@@ -42,7 +42,7 @@ struct expert_cache {
     struct index_list demand;
     struct index_link *links;        /* per slot: empty, order or demand */
     uint32_t open[SIZE_CLASSES_MAX]; /* slots in use, 1 at least; those behind them are closed as soon as nothing pins them */
-    uint32_t held[SIZE_CLASSES_MAX]; /* of the open ones: loading ahead, so that no step can count on them */
+    uint32_t held[SIZE_CLASSES_MAX]; /* of the open ones: loading ahead or lost, so that no step can count on them */
     struct cache_slot *slots;
     uint32_t slot_count, record_count /* that are cached */, leases;
     uint32_t *slot_of; /* per record of the map, or INDEX_NONE */
@@ -72,6 +72,8 @@ uint32_t expert_cache_place(struct expert_cache *cache, weight_id id);
 uint32_t expert_cache_place_ahead(struct expert_cache *cache, weight_id id);
 /* What loads ahead and is not asked for in whole is given up. */
 void expert_cache_cancel_ahead(struct expert_cache *cache, uint32_t slot);
+/* A read of the slot was waited for in vain; its load has failed. It may be pinned. */
+void expert_cache_lose(struct expert_cache *cache, uint32_t slot);
 /* Makes an unpinned whole slot the last victim of its class. */
 void expert_cache_touch(struct expert_cache *cache, uint32_t slot);
 /* Pins for an item, or gives the item's pin up. What loads ahead is in demand from then on. */

@@ -230,9 +230,11 @@ enum status store_take(struct weight_store *store, uint32_t pieces_needed, bool 
         if (!wait)
             return STATUS_OK;
         if (!store_progress(store, true))
-            return error_set(err, STATUS_INTERNAL,
-                             "an expert step waits for a slot while all of its size are leased (%u leases of %u slots)",
-                             store->cache.leases, store->cache.slot_count);
+            return store->reader.lost > 0
+                       ? store_lost_error(store, err)
+                       : error_set(err, STATUS_INTERNAL,
+                                   "an expert step waits for a slot while all of its size are leased (%u leases of %u slots)",
+                                   store->cache.leases, store->cache.slot_count);
     }
     *index = found;
     return hand_out(store, found, out, err);

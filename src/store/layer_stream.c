@@ -141,7 +141,13 @@ void layer_stream_rewind(struct layer_stream *stream) {
 }
 
 void layer_stream_reset(struct layer_stream *stream) {
-    for (uint32_t place = 0; place < stream->count; place++)
-        CHECK(entry_at(stream, place)->load.in_flight == 0);
-    stream->first = stream->count = stream->handed_out = stream->asked = stream->next_position = stream->leases = 0;
+    for (uint32_t place = 0; place < stream->count; place++) {
+        struct stream_entry *entry = entry_at(stream, place);
+        record_load_cancel(stream->map, &entry->load);
+        entry->leased = false;
+        entry->gone = true;
+    }
+    stream->handed_out = stream->asked = stream->count;
+    stream->next_position = stream->leases = 0;
+    layer_stream_settle(stream);
 }

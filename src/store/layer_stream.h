@@ -61,7 +61,7 @@ void layer_stream_drop(struct layer_stream *stream);
 void layer_stream_rewind(struct layer_stream *stream);
 /* After a part was reaped: lets entries go that are over. */
 void layer_stream_settle(struct layer_stream *stream);
-/* Empties the ring. Nothing may be in flight. */
+/* Voids all leases and begins anew. What a lost read may still write to stays out of use until it was reaped. */
 void layer_stream_reset(struct layer_stream *stream);
 /* CHECKs all invariants and counts reads of the stream in flight. */
 void layer_stream_check(const struct layer_stream *stream, uint32_t *in_flight);

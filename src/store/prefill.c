@@ -28,6 +28,12 @@ void prefill_done(struct weight_store *store, const struct store_read *read) {
         store->prefill.next = store->prefill.count; /* who wants it reads it again, and is told */
 }
 
+void prefill_lost(struct weight_store *store) {
+    CHECK(store->prefill.in_flight > 0);
+    store->prefill.in_flight--;
+    store->prefill.next = store->prefill.count;
+}
+
 /* The load that a part is to be asked of, or NULL: there is nothing to read ahead, or no room for it. */
 static struct record_load *next_load(struct weight_store *store) {
     struct store_prefill *prefill = &store->prefill;
@@ -46,7 +52,7 @@ static struct record_load *next_load(struct weight_store *store) {
 
 static bool somebody_waits(const struct weight_store *store) {
     const struct expert_step *step = &store->step;
-    if (store->reader.in_flight > store->prefill.in_flight || store->cache.demand.first != INDEX_NONE)
+    if (reader_awaited(&store->reader) > store->prefill.in_flight || store->cache.demand.first != INDEX_NONE)
         return true;
     if (!step->active)
         return false;
@@ -61,7 +67,7 @@ void prefill_pump(struct weight_store *store, uint64_t limit_bytes) {
     struct reader *reader = &store->reader;
     if ((prefill->next == prefill->count && prefill->slot == INDEX_NONE) || somebody_waits(store))
         return;
-    while (reader->in_flight == 0 || reader->in_flight_bytes < limit_bytes) {
+    while (reader_awaited(reader) == 0 || reader->in_flight_bytes < limit_bytes) {
         struct record_load *load = next_load(store);
         if (!load || !reader_submit_part(reader, &store->map, load, READ_AHEAD_FOR_CACHE, prefill->slot))
             return;

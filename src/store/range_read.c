@@ -15,7 +15,7 @@ struct staging {
     uint64_t used_bytes;
 };
 
-/* Reads [offset, offset + size) of a file into dst, at some time before finish. */
+/* Reads [offset, offset + size) of a file into dst, at some time before finish; or store->blocking fails. */
 static void start(struct staging *staging, uint32_t file, uint64_t offset_bytes, uint64_t size_bytes, uint8_t *dst) {
     struct weight_store *store = staging->store;
     uint64_t window_bytes = read_queue_window(store->map.files, file, offset_bytes, size_bytes).window_bytes;
@@ -25,6 +25,8 @@ static void start(struct staging *staging, uint32_t file, uint64_t offset_bytes,
         while (store->blocking.in_flight > 0)
             (void)store_wait(store);
         staging->used_bytes = 0;
+        if (store->lost_in_staging > 0)
+            return;
     }
     for (;;) {
         struct store_read *read = reader_obtain(&store->reader);
@@ -40,7 +42,10 @@ static void start(struct staging *staging, uint32_t file, uint64_t offset_bytes,
             if (reader_submit(&store->reader, read))
                 break;
         }
-        CHECK(store_wait(store));
+        if (!store_wait(store)) { /* all are lost */
+            store->blocking.failure = reader_failure_of_lost(reader_any_lost(&store->reader));
+            return;
+        }
     }
     store->blocking.in_flight++;
     staging->used_bytes += room_bytes;
@@ -49,6 +54,10 @@ static void start(struct staging *staging, uint32_t file, uint64_t offset_bytes,
 enum status store_read_ranges(struct weight_store *store, const struct weight_piece *pieces, uint32_t count, uint8_t *const *dst,
                               struct error *err) {
     CHECK(store->blocking.in_flight == 0);
+    if (store->lost_in_staging > 0)
+        (void)store_reap(store, false);
+    if (store->lost_in_staging > 0)
+        return store_lost_error(store, err);
     store->blocking = (struct blocking_reads){0};
     struct staging staging = {.store = store};
     uint64_t total_bytes = 0;

@@ -1,6 +1,8 @@
 /*
  * reader: the store's hold on the read queue: a fixed pool of requests, what each is for, and what is in flight.
  *
+ *             A request that was waited for in vain is *lost*: nobody waits for it any more, but its memory is written to when it comes
+ *             after all, so it stays in flight, and what it writes to must not be used until it is reaped.
  * Invariants  requests in use = requests in flight, except between obtain and submit or reap and finish.
  * Threads     the engine thread.
  * Memory      one request per place in the queue, allocated by init.
@@ -14,7 +16,9 @@
 #include "store/record_load.h"
 #include "store/store_counters.h"
 
-#define READER_SILENCE_NS 5000000000ull /* a disk that answers nothing for so long is told: far above the slowest that works */
+#define READER_SILENCE_NS 5000000000ull  /* a disk that answers nothing for so long is told: far above the slowest that works */
+#define READER_TIMEOUT_NS 60000000000ull /* and given up after this: longer than a disk's own recovery, a bus reset or a server's restart \
+                                          */
 
 enum read_purpose { READ_FOR_CACHE, READ_AHEAD_FOR_CACHE, READ_FOR_STREAM, READ_FOR_RESIDENT, READ_FOR_RANGE };
 
@@ -25,7 +29,8 @@ struct store_read {
     uint32_t piece;           /* of the load's record */
     uint32_t index;           /* cache: slot */
     uint8_t *copy_to;         /* range: where the wanted bytes go */
-    bool in_flight;
+    bool in_flight, lost;
+    uint64_t submitted_ns;
     struct store_read *next;
 };
 
@@ -33,12 +38,15 @@ struct reader {
     struct read_queue *queue;
     struct store_counters *counters; /* borrowed */
     struct store_read *reads, *unused;
-    unsigned depth, in_flight;
-    uint64_t in_flight_bytes; /* of the windows */
+    unsigned depth, in_flight, lost; /* lost: of those in flight */
+    uint64_t in_flight_bytes;        /* of the windows, without the lost ones */
+    uint64_t timeout_ns;
     bool unflushed;
 };
 
-MUST_CHECK enum status reader_init(struct reader *reader, struct read_queue *queue, struct store_counters *counters, struct error *err);
+/* timeout_ns 0: READER_TIMEOUT_NS. */
+MUST_CHECK enum status reader_init(struct reader *reader, struct read_queue *queue, struct store_counters *counters, uint64_t timeout_ns,
+                                   struct error *err);
 void reader_deinit(struct reader *reader); /* nothing may be in flight */
 
 /* A request to fill and submit, or NULL: all are in flight. */
@@ -50,9 +58,18 @@ bool reader_submit_part(struct reader *reader, const struct record_map *map, str
                         uint32_t index);
 void reader_flush(struct reader *reader);
 
+/* Reads that somebody may wait for. */
+static inline unsigned reader_awaited(const struct reader *reader) { return reader->in_flight - reader->lost; }
 /*
- * A finished read, or NULL when none is finished (wait false) or none is in flight (wait true). The caller gives it to reader_finish.
- * Waiting has no end, since the disk may still write to the memory; a log line says when it answers nothing, and when it does again.
+ * A finished read, lost or not, or NULL when none is finished (wait false), or none is awaited, or none came for the reader's time-out
+ * (wait true). The caller gives it to reader_finish. A log line says when the disk answers nothing, and when it does again.
  */
 struct store_read *reader_reap(struct reader *reader, bool wait);
+/* A read in flight is lost; what its waiters get to know of it. */
+void reader_lose(struct reader *reader, struct store_read *read);
+struct read_failure reader_failure_of_lost(const struct store_read *read);
+/* Any read that is lost, or NULL. */
+const struct store_read *reader_any_lost(const struct reader *reader);
+/* Asks the queue to give the lost reads up and waits for them for at most wait_ns; what comes is dropped. False: some did not come. */
+bool reader_recover(struct reader *reader, uint64_t wait_ns);
 void reader_finish(struct reader *reader, struct store_read *read);

@@ -56,6 +56,12 @@ void record_load_done(struct record_load *load, uint32_t piece, const struct rea
         load->failure = read_failure_of(request);
 }
 
+void record_load_lost(struct record_load *load, const struct read_failure *failure) {
+    CHECK(load->in_flight > 0);
+    if (!record_load_failed(load))
+        load->failure = *failure;
+}
+
 void record_load_cancel(const struct record_map *map, struct record_load *load) {
     if (load->piece < piece_count(map, load))
         load->cancelled = true;

@@ -34,6 +34,8 @@ void record_load_part(const struct record_map *map, const struct record_load *lo
 void record_load_advance(const struct record_map *map, struct record_load *load, const struct read_request *request);
 /* A part of the run that begins with this piece was submitted; was reaped. */
 void record_load_sent(struct record_load *load, uint32_t piece);
+/* A part in flight is lost: the record fails, and its memory is not settled until the part is done after all. */
+void record_load_lost(struct record_load *load, const struct read_failure *failure);
 void record_load_done(struct record_load *load, uint32_t piece, const struct read_request *request);
 /* No more parts are asked for; those in flight still come. The record does not become whole unless it was asked for entirely. */
 void record_load_cancel(const struct record_map *map, struct record_load *load);

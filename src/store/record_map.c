@@ -146,7 +146,8 @@ enum status record_map_error(const struct record_map *map, weight_id id, const s
                                    .size_bytes = failure->size_bytes,
                                    .status = failure->status,
                                    .system_error = failure->system_error,
-                                   .attempts = failure->attempts};
+                                   .attempts = failure->attempts,
+                                   .waited_s = failure->waited_s};
     enum status status = read_request_error(map->files, &request, err);
     if (id == WEIGHT_NONE || !err)
         return status;

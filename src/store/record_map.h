@@ -31,7 +31,7 @@ struct read_failure {
     uint32_t file;
     uint64_t offset_bytes, size_bytes;
     int system_error;
-    uint32_t attempts;
+    uint32_t attempts, waited_s;
 };
 
 struct weight_region { /* memory of one life */

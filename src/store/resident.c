@@ -33,7 +33,11 @@ static bool submit(struct weight_store *store, struct record_load *load) {
 
 /* Waits for a read. False: stop, one failed or the user cancelled. */
 static bool reap(struct weight_store *store, struct resident_progress *progress) {
-    CHECK(store_reap(store, true));
+    if (!store_reap(store, true)) { /* all are lost */
+        store->blocking.failure = reader_failure_of_lost(reader_any_lost(&store->reader));
+        store->blocking.failed_id = WEIGHT_NONE;
+        return false;
+    }
     if (progress->report && !progress->cancelled)
         progress->cancelled = !progress->report(progress->context, store->blocking.done_bytes, progress->total_bytes);
     return !progress->cancelled && store->blocking.failure.status == STATUS_OK;

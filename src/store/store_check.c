@@ -41,7 +41,8 @@ static void check_slot(const struct expert_cache *cache, uint32_t slot) {
         return;
     }
     check_load(cache->map, &s->load);
-    CHECK(cache->slot_of[s->load.id] == slot);
+    CHECK((cache->slot_of[s->load.id] == slot) == !s->lost);
+    CHECK(!s->lost || (record_load_failed(&s->load) && s->load.in_flight > 0 && !s->listed && !s->ahead));
     CHECK(expert_cache_class_of(cache, s->load.id) == s->class_index);
     CHECK(s->load.memory == cache->memory.base + cache->class_base_bytes[s->class_index] + (slot - first) * class->slot_bytes);
     CHECK(s->in_demand == (record_load_has_part(cache->map, &s->load) && !s->ahead));
@@ -67,9 +68,9 @@ void expert_cache_check(const struct expert_cache *cache, uint32_t *in_flight) {
     for (uint32_t slot = 0; slot < cache->slot_count; slot++) {
         const struct cache_slot *s = &cache->slots[slot];
         check_slot(cache, slot);
-        records += s->load.id != WEIGHT_NONE;
+        records += s->load.id != WEIGHT_NONE && !s->lost;
         leases += s->leases;
-        held[s->class_index] += s->ahead;
+        held[s->class_index] += (s->ahead || s->lost) && slot - cache->class_first[s->class_index] < cache->open[s->class_index];
         listed += s->listed;
         in_demand += s->in_demand;
         *in_flight += s->load.in_flight;
@@ -157,9 +158,15 @@ void store_check(const struct weight_store *store) {
     expert_step_check(store);
     layer_stream_check(&store->stream, &stream_reads);
     const struct reader *reader = &store->reader;
-    CHECK(reader->in_flight == cache_reads + stream_reads + store->blocking.in_flight);
+    uint32_t lost = 0, lost_resident = 0;
+    for (unsigned i = 0; i < reader->depth; i++) {
+        lost += reader->reads[i].lost;
+        lost_resident += reader->reads[i].lost && reader->reads[i].purpose == READ_FOR_RESIDENT;
+    }
+    CHECK(lost == reader->lost);
+    CHECK(reader->in_flight == cache_reads + stream_reads + store->blocking.in_flight + store->lost_in_staging + lost_resident);
     CHECK(reader->in_flight == read_queue_in_flight(reader->queue));
-    CHECK((reader->in_flight == 0) == (reader->in_flight_bytes == 0));
+    CHECK((reader_awaited(reader) == 0) == (reader->in_flight_bytes == 0));
     for (const struct store_read *read = reader->unused; read; read = read->next)
         unused++;
     CHECK(unused + reader->in_flight == reader->depth);

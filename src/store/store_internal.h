@@ -43,7 +43,7 @@ struct expert_step {
 
 /* A call that waits for its own reads: loading what is resident, or reading ranges. */
 struct blocking_reads {
-    uint32_t in_flight;
+    uint32_t in_flight;  /* without the lost ones */
     uint64_t done_bytes; /* wanted bytes that arrived */
     struct read_failure failure;
     weight_id failed_id;
@@ -70,24 +70,31 @@ struct weight_store {
     const uint8_t *lives;       /* borrowed */
     uint64_t *resident_offsets; /* per record, in the trunk */
     struct weight_region trunk, staging;
-    struct mapping mapping; /* instead of the trunk, with stretches */
+    struct mapping mapping;   /* instead of the trunk, with stretches */
+    uint32_t lost_in_staging; /* reads that may still write there */
     bool resident_loaded;
     uint32_t resident_leases;
 };
 
-/* Takes in finished reads, all that are there. With wait, blocks until at least one came; false: none came. Submits nothing. */
+/*
+ * Takes in finished reads, all that are there. With wait, blocks until at least one came, or gives all up after the time-out; false:
+ * nothing happened. Submits nothing.
+ */
 bool store_reap(struct weight_store *store, bool wait);
 /* Gives slots to pending items, then submits: what experts wait for, then read-ahead. */
 void store_pump(struct weight_store *store);
 /* Asks for what is to be read ahead of any want while nothing else waits, and less than limit_bytes are in flight: one part at least. */
 void prefill_pump(struct weight_store *store, uint64_t limit_bytes);
-/* Such a read was reaped. */
+/* Such a read was reaped; was lost. */
 void prefill_done(struct weight_store *store, const struct store_read *read);
+void prefill_lost(struct weight_store *store);
 /* Blocks until a read came and takes in all that are there; counts the time as stall. False: none is in flight. */
 bool store_wait(struct weight_store *store);
 /* store_reap, store_pump; with wait, counts the time as stall. False: nothing came, and nothing is in flight that could. */
 bool store_progress(struct weight_store *store, bool wait);
-/* Waits until nothing is in flight; submits nothing. */
+/* STATUS_IO: reads are lost, and what was to be done cannot be without their memory or place. There must be one. */
+MUST_CHECK enum status store_lost_error(const struct weight_store *store, struct error *err);
+/* Waits until nothing is in flight, or lost; submits nothing. */
 void store_drain(struct weight_store *store);
 
 MUST_CHECK enum status expert_step_init(struct expert_step *step, uint32_t record_count, struct error *err);

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "store/store_internal.h"
 
@@ -16,6 +17,7 @@
 #define AHEAD_BYTES_MAX ((uint64_t)16 << 20)
 /* Part of the queue that read-ahead leaves free when experts are cached: their reads are submitted at once, whatever streams. */
 #define DEMAND_SHARE 4
+#define LEAVE_NS 1000000000u /* a store that is destroyed waits so long for reads that are lost already */
 
 /* ---- life cycle ---- */
 
@@ -46,7 +48,7 @@ static enum status create_trunk(struct weight_store *store, const struct store_o
 
 static enum status init(struct weight_store *store, const struct store_options *options, struct error *err) {
     TRY(record_map_init(&store->map, options, err));
-    TRY(reader_init(&store->reader, options->queue, &store->counters, err));
+    TRY(reader_init(&store->reader, options->queue, &store->counters, options->read_timeout_ns, err));
     TRY(create_trunk(store, options, err)); /* locked first, then ring, then cache */
     TRY(layer_stream_init(&store->stream, &store->map, options, err));
     TRY(expert_cache_init(&store->cache, &store->map, options, &store->counters, err));
@@ -74,15 +76,30 @@ enum status store_create(const struct store_options *options, struct weight_stor
     if (status == STATUS_OK)
         *out = store;
     else
-        store_destroy(store);
+        (void)store_destroy(store);
     return status;
 }
 
-void store_destroy(struct weight_store *store) {
+/* What lost reads may write to stays mapped, but holds no memory; the requests stay too. */
+static void leave_behind(struct weight_store *store) {
+    struct weight_region *const regions[] = {&store->staging, &store->cache.memory, &store->stream.memory, &store->trunk};
+    log_line(LOG_WARNING,
+             "%s: the disk has still not answered %u reads; they are left behind, and the system may keep the process until it does",
+             file_set_path(store->map.files, reader_any_lost(&store->reader)->request.file), store->reader.lost);
+    for (size_t i = 0; i < sizeof regions / sizeof *regions; i++)
+        if (regions[i]->region.data)
+            memory_region_discard(&regions[i]->region, 0, regions[i]->region.size_bytes);
+}
+
+bool store_destroy(struct weight_store *store) {
     if (!store)
-        return;
+        return true;
     CHECK(store->cache.leases == 0 && store->stream.leases == 0 && store->resident_leases == 0);
     store_drain(store);
+    if (store->reader.lost > 0 && !reader_recover(&store->reader, LEAVE_NS)) {
+        leave_behind(store);
+        return false;
+    }
     weight_region_destroy(&store->staging);
     expert_step_deinit(&store->step);
     memory_free(store->prefill.ids);
@@ -94,6 +111,7 @@ void store_destroy(struct weight_store *store) {
     memory_free(store->resident_offsets);
     reader_deinit(&store->reader);
     memory_free(store);
+    return true;
 }
 
 void store_reset(struct weight_store *store) {
@@ -109,15 +127,20 @@ void store_reset(struct weight_store *store) {
 
 /* ---- reads ---- */
 
-static void blocking_read_done(struct blocking_reads *blocking, const struct store_read *read) {
+/* failure->status STATUS_OK: it went well. */
+static void blocking_read_over(struct blocking_reads *blocking, const struct read_failure *failure, weight_id id) {
     CHECK(blocking->in_flight > 0);
     blocking->in_flight--;
-    if (read->request.status == STATUS_OK) {
-        blocking->done_bytes += read->request.size_bytes;
-    } else if (blocking->failure.status == STATUS_OK) {
-        blocking->failure = read_failure_of(&read->request);
-        blocking->failed_id = read->index;
-    }
+    if (failure->status == STATUS_OK || blocking->failure.status != STATUS_OK)
+        return;
+    blocking->failure = *failure;
+    blocking->failed_id = id;
+}
+
+static void blocking_read_done(struct blocking_reads *blocking, const struct store_read *read) {
+    struct read_failure failure = read_failure_of(&read->request);
+    blocking->done_bytes += read->request.status == STATUS_OK ? read->request.size_bytes : 0;
+    blocking_read_over(blocking, &failure, read->index);
 }
 
 static void dispatch(struct weight_store *store, struct store_read *read) {
@@ -147,12 +170,79 @@ static void dispatch(struct weight_store *store, struct store_read *read) {
     reader_finish(&store->reader, read);
 }
 
+/* A read that nobody waits for any more came after all: its memory is free. */
+static void dispatch_lost(struct weight_store *store, struct store_read *read) {
+    switch (read->purpose) {
+    case READ_FOR_CACHE:
+    case READ_AHEAD_FOR_CACHE:
+        record_load_done(read->load, read->piece, &read->request);
+        expert_cache_settle(&store->cache, read->index);
+        break;
+    case READ_FOR_STREAM:
+        record_load_done(read->load, read->piece, &read->request);
+        layer_stream_settle(&store->stream);
+        break;
+    case READ_FOR_RANGE:
+        CHECK(store->lost_in_staging > 0);
+        store->lost_in_staging--;
+        break;
+    case READ_FOR_RESIDENT:
+        break; /* the same bytes as those of the next try */
+    }
+    reader_finish(&store->reader, read);
+}
+
+/* The disk has not answered in time: what is in flight is lost. */
+static void give_up(struct weight_store *store) {
+    struct reader *reader = &store->reader;
+    for (unsigned i = 0; i < reader->depth; i++) {
+        struct store_read *read = &reader->reads[i];
+        if (!read->in_flight || read->lost)
+            continue;
+        struct read_failure failure = reader_failure_of_lost(read);
+        reader_lose(reader, read);
+        switch (read->purpose) {
+        case READ_AHEAD_FOR_CACHE:
+            prefill_lost(store);
+            /* fall through */
+        case READ_FOR_CACHE:
+            record_load_lost(read->load, &failure);
+            expert_cache_lose(&store->cache, read->index);
+            expert_step_arrived(store, read->index);
+            break;
+        case READ_FOR_STREAM:
+            record_load_lost(read->load, &failure);
+            break;
+        case READ_FOR_RANGE:
+            store->lost_in_staging++;
+            /* fall through */
+        case READ_FOR_RESIDENT:
+            blocking_read_over(&store->blocking, &failure, read->index);
+            break;
+        }
+    }
+    read_queue_cancel(reader->queue);
+}
+
+enum status store_lost_error(const struct weight_store *store, struct error *err) {
+    const struct store_read *read = reader_any_lost(&store->reader);
+    CHECK(read);
+    struct read_failure failure = reader_failure_of_lost(read);
+    return record_map_error(&store->map, WEIGHT_NONE, &failure, err);
+}
+
 bool store_reap(struct weight_store *store, bool wait) {
+    bool awaited = reader_awaited(&store->reader) > 0;
     struct store_read *read = store->reader.in_flight > 0 ? reader_reap(&store->reader, wait) : NULL;
+    if (!read && wait && awaited)
+        give_up(store);
     if (!read)
-        return false;
+        return wait && awaited;
     do
-        dispatch(store, read);
+        if (read->lost)
+            dispatch_lost(store, read);
+        else
+            dispatch(store, read);
     while ((read = reader_reap(&store->reader, false)) != NULL);
     return true;
 }
@@ -165,7 +255,7 @@ bool store_wait(struct weight_store *store) {
 }
 
 void store_drain(struct weight_store *store) {
-    while (store->reader.in_flight > 0)
+    while (reader_awaited(&store->reader) > 0)
         (void)store_reap(store, true);
 }
 
@@ -175,7 +265,7 @@ static void read_ahead(struct weight_store *store) {
     if (store->cache.record_count > 0 && reader->depth > 1)
         reserve = reader->depth >= DEMAND_SHARE ? reader->depth / DEMAND_SHARE : 1;
     layer_stream_fill(&store->stream);
-    while (reader->in_flight < reader->depth - reserve && (reader->in_flight == 0 || reader->in_flight_bytes < AHEAD_BYTES_MAX)) {
+    while (reader->in_flight < reader->depth - reserve && (reader_awaited(reader) == 0 || reader->in_flight_bytes < AHEAD_BYTES_MAX)) {
         struct record_load *load = layer_stream_demand(&store->stream);
         if (!load || !reader_submit_part(reader, &store->map, load, READ_FOR_STREAM, 0))
             return;
@@ -200,7 +290,7 @@ void store_pump(struct weight_store *store) {
 bool store_progress(struct weight_store *store, bool wait) {
     bool came = store_reap(store, false);
     store_pump(store);
-    if (came || !wait || store->reader.in_flight == 0)
+    if (came || !wait || reader_awaited(&store->reader) == 0)
         return came;
     came = store_wait(store);
     store_pump(store);
@@ -250,9 +340,11 @@ static enum status acquire_streamed(struct weight_store *store, weight_id id, st
             return status;
         }
         if (!store_progress(store, true))
-            return error_set(err, STATUS_INTERNAL,
-                             "%s finds no room in the ring of %" PRIu64 " bytes while %" PRIu32 " streamed weights are leased",
-                             store->map.records[id].name, stream->ring_bytes, stream->leases);
+            return store->reader.lost > 0
+                       ? store_lost_error(store, err)
+                       : error_set(err, STATUS_INTERNAL,
+                                   "%s finds no room in the ring of %" PRIu64 " bytes while %" PRIu32 " streamed weights are leased",
+                                   store->map.records[id].name, stream->ring_bytes, stream->leases);
     }
     counter_add(&store->counters.demanded_bytes, record_map_piece_bytes(&store->map, id));
     const uint8_t *memory = entry->load.memory;

@@ -16,6 +16,9 @@
  *             those waits for submission, keeps a quarter of the queue free for them, and has a bounded number of bytes in flight.
  * Threads     the engine thread owns the store. store_stats_read may be called from any thread.
  * Memory      everything is allocated by create; nothing later. Locking is tried for trunk, ring and cache in this order.
+ * Stalls      when the disk answered nothing for read_timeout_ns, what waits gets STATUS_IO. The reads are *lost*: they may come at any
+ *             time, so the memory they were meant for is kept aside until they do; everything else works on, and what they
+ *             should have brought is read anew when it is asked for.
  * Failure     errors name model file, layer and record; after an error store_reset brings the store back to a clean state and the next
  *             request works. What failed is read anew when it is asked for again.
  */
@@ -59,12 +62,13 @@ struct store_options {
     const uint8_t *lives;          /* enum weight_life per record */
     const weight_id *stream_order; /* all STREAMED records in the order of a pass; borrowed */
     uint32_t stream_count;
-    uint64_t ring_bytes;  /* memory for streamed records: at least the largest one's window */
-    uint64_t cache_bytes; /* memory for cached records: slots are cut from it by size class */
-    bool mapped;          /* all records are RESIDENT: map the files, where the system can */
-    bool count_usage;     /* store_usage is wanted */
-    bool lock;            /* try to lock trunk, then ring, then cache; each may fail alone */
-    uint64_t split_bytes; /* larger pieces are read by requests of about this size; a power of two; 0: 4 MiB */
+    uint64_t ring_bytes;      /* memory for streamed records: at least the largest one's window */
+    uint64_t cache_bytes;     /* memory for cached records: slots are cut from it by size class */
+    bool mapped;              /* all records are RESIDENT: map the files, where the system can */
+    bool count_usage;         /* store_usage is wanted */
+    bool lock;                /* try to lock trunk, then ring, then cache; each may fail alone */
+    uint64_t read_timeout_ns; /* a disk that answers nothing for so long ends what waits for it; 0: 60 s */
+    uint64_t split_bytes;     /* larger pieces are read by requests of about this size; a power of two; 0: 4 MiB */
 };
 
 struct weight_lease {
@@ -81,7 +85,11 @@ uint64_t store_record_bytes(const struct file_set *files, const struct weight_re
 
 /* STATUS_OVER_BUDGET: ring or cache cannot hold the largest record. STATUS_CORRUPT: a piece lies outside its file. */
 MUST_CHECK enum status store_create(const struct store_options *options, struct weight_store **out, struct error *err);
-void store_destroy(struct weight_store *store); /* waits for reads in flight; CHECKs that no lease is out */
+/*
+ * Waits for reads in flight; CHECKs that no lease is out. False: the disk did not answer in time, and reads may still come: what they
+ * write to was left behind (its pages went back to the system), and neither the queue nor the files may be destroyed any more.
+ */
+bool store_destroy(struct weight_store *store);
 
 /*
  * Loads all RESIDENT records at full queue depth. progress(context, done_bytes, total_bytes) may be NULL; returning false cancels. After an

@@ -318,6 +318,41 @@ static void files_that_came_after_the_queue(void **state) {
     (void)unlink(path);
 }
 
+/* Each comes back once all the same, whole or failed, and the queue works on. */
+static void what_is_cancelled_comes_back(void **state) {
+    enum { COUNT = 60 };
+    struct fixture *f = *state;
+    struct read_queue *queue = open_queue(f, COUNT);
+    uint64_t random = 11;
+    for (int round = 0; round < 12; round++) {
+        unsigned failed = 0;
+        for (int i = 0; i < COUNT; i++) {
+            uint64_t size = 1 + io_random(&random) % (round % 2 ? 2000000 : 90000), offset = io_random(&random) % (FILE_BYTES - size);
+            assert_int_equal(read_queue_submit(queue, io_request_create(f->files, f->file, offset, size)), READ_ACCEPTED);
+            if (i == 20 && round % 3 == 0)
+                read_queue_flush(queue);
+        }
+        for (int i = 0; i < COUNT; i++) {
+            if (i == round * 5 % COUNT)
+                read_queue_cancel(queue);
+            struct read_request *request = expect_reaped(queue);
+            if (request->status == STATUS_OK) {
+                expect_bytes(f, request);
+                continue;
+            }
+            assert_true(request->status == STATUS_CANCELLED || request->system_error == ECANCELED || request->system_error == EINTR);
+            io_request_destroy(request);
+            failed++;
+        }
+        assert_int_equal(read_queue_in_flight(queue), 0);
+        assert_null(read_queue_reap(queue, true, FOR_EVER));
+        assert_true(failed > 0 || f->variant.kind == READ_QUEUE_SYNC || round > 0);
+        assert_int_equal(read_queue_submit(queue, io_request_create(f->files, f->file, 5000, 70000)), READ_ACCEPTED);
+        expect_bytes(f, expect_reaped(queue));
+    }
+    read_queue_destroy(queue);
+}
+
 static void destroy_waits_for_running_reads(void **state) {
     struct fixture *f = *state;
     struct read_queue *queue = open_queue(f, 64);
@@ -478,6 +513,7 @@ int main(void) {
                 TEST(E9_a_file_that_was_cut_off_is_named),
                 TEST(E6_a_file_that_refuses_direct_reads),
                 TEST(files_that_came_after_the_queue),
+                TEST(what_is_cancelled_comes_back),
                 TEST(destroy_waits_for_running_reads),
                 TEST(the_owner_may_change_between_reads),
                 TEST(depths_have_limits),

@@ -64,8 +64,15 @@ static unsigned held_in_flight(const struct read_queue *queue) { return ((const 
 
 static void held_destroy(struct read_queue *queue) { (void)queue; }
 
-static const struct read_queue_operations held_operations = {
-    .name = "held", .submit = held_submit, .flush = held_flush, .reap = held_reap, .in_flight = held_in_flight, .destroy = held_destroy};
+static void held_cancel(struct read_queue *queue) { (void)queue; }
+
+static const struct read_queue_operations held_operations = {.name = "held",
+                                                             .submit = held_submit,
+                                                             .flush = held_flush,
+                                                             .reap = held_reap,
+                                                             .in_flight = held_in_flight,
+                                                             .cancel = held_cancel,
+                                                             .destroy = held_destroy};
 
 static void open_held(struct held_queue *q, const struct fixture_spec *spec) {
     fixture_model(&f, spec);
