@@ -70,6 +70,7 @@ static int clean_sources(void **state) {
     unsetenv("SLUICE_MAX_TOKENS");
     unsetenv("SLUICE_QUIET");
     unsetenv("SLUICE_STOP");
+    unsetenv("SLUICE_HISTORY");
     unsetenv("SLUICE_MAX_TOKENZ");
     return 0;
 }
