@@ -9,8 +9,10 @@
  *             A class uses its first open[c] slots; the others are closed: empty, in no list, their pages given back to the system.
  *             A slot with a lost read is kept aside: nothing uses its memory until the read was reaped.
  * Invariants  every record is in at most one slot that is not lost; a slot is in a list of its class exactly when it is open and empty, or
- * whole and unpinned; a failed slot is emptied when its last pin goes and its last read is reaped. Checked by expert_cache_check. Threads
- * the engine thread. Memory      one region for all slots; everything is allocated by init.
+ *             whole and unpinned; a failed slot is emptied when its last pin goes and its last read is reaped.
+ *             Checked by expert_cache_check.
+ * Threads     the engine thread.
+ * Memory      one region for all slots; everything is allocated by init.
  */
 #pragma once
 
