@@ -64,13 +64,20 @@ static unsigned find_option(const struct command_spec *command, struct text name
     return i;
 }
 
-/* The known name that a typing error most likely meant, or NULL. */
+/* How far a known name is from what was given: edits; or, when one is the beginning of the other ("temperature", "temp"), none. */
+static unsigned distance_of(struct text name, struct text known) {
+    size_t shorter = name.size_bytes < known.size_bytes ? name.size_bytes : known.size_bytes;
+    bool begins = shorter >= 3 && memcmp(name.data, known.data, shorter) == 0;
+    return begins ? 0 : text_distance(name, known);
+}
+
+/* The known name that was most likely meant, or NULL. */
 static const char *nearest_name(const struct command_spec *const *commands, unsigned command_count, struct text name) {
     const char *nearest = NULL;
     unsigned least = name.size_bytes < 4 ? 2 : name.size_bytes < 9 ? 3 : 4; /* must be below this */
     for (unsigned c = 0; c < command_count; c++)
         for (const struct option_spec *const *option = commands[c]->options; *option; option++) {
-            unsigned distance = text_distance(name, text_of((*option)->name));
+            unsigned distance = distance_of(name, text_of((*option)->name));
             if (distance < least) {
                 least = distance;
                 nearest = (*option)->name;
@@ -318,8 +325,8 @@ struct cursor {
 
 static enum status unknown_option(const struct options *options, const char *given, struct text name, struct error *err) {
     const char *nearest = nearest_name(&options->command, 1, name);
-    return error_set(err, STATUS_INVALID, "unknown option %.100s%s%s%s; see: sluice %s --help", given, nearest ? "; did you mean --" : "",
-                     nearest ? nearest : "", nearest ? "?" : "", options->command->name);
+    return error_set(err, STATUS_INVALID, "unknown option %.100s%s%s%s", given, nearest ? "; did you mean --" : "", nearest ? nearest : "",
+                     nearest ? "?" : "");
 }
 
 /* The value of an option that takes one: what is attached, or the next word. */

@@ -161,7 +161,8 @@ static void all_forms(void **state) {
 static void mistakes_are_named(void **state) {
     (void)state;
     refused(WORDS("m", "--max-token", "5"), "did you mean --max-tokens?");
-    refused(WORDS("m", "--xyzzy"), "unknown option --xyzzy; see: sluice generate --help");
+    refused(WORDS("m", "--max-tokens-to-sample", "5"), "did you mean --max-tokens?");
+    refused(WORDS("m", "--xyzzy"), "unknown option --xyzzy");
     refused(WORDS("m", "-x"), "unknown option -x");
     refused(WORDS("m", "--no-prompt"), "unknown option --no-prompt");
     refused(WORDS("m", "--max-tokens", "0"), "--max-tokens: '0' is not a whole number from 1 to 1000 (command line)");
