@@ -214,7 +214,7 @@ int main(int argc, char **argv) {
         return 1;
     }
     for (unsigned t = 0; t < s.threads && t < THREADS_MAX; t++)
-        scratch[t] = take(matmul_many_bytes(s.cols));
+        scratch[t] = take(matmul_many_bytes(cpu_isa_best(), s.cols));
     size_t size_bytes = s.megabytes * 1000000;
     uint8_t *data = take(size_bytes + 65536), *scales = take(size_bytes / 4 + 65536);
     float *y = take(size_bytes / s.cols * 8 * sizeof(float) + (64u << 20));

@@ -92,7 +92,7 @@ void activation_remainder(const float *x, const uint8_t *row, const struct activ
 }
 
 /*
- * Sixteen rows of floats (64 bytes a column); or two panels of 16 rows with their scales (20.5 at most; AVX-512 has no more than these),
- * with tiles a second byte of each code (16) and sums of 32 rows of activations (4 together).
+ * Sixteen rows of floats (64 bytes a column); or two panels of 16 rows with their scales (20.5 at most; AVX-512 has no more than these) and
+ * sums of some rows of activations. With tiles four panels, with a second byte of each code (16), and a list of their blocks.
  */
-size_t matmul_many_bytes(size_t cols) { return round_up_64(77 * cols + 4096); }
+size_t matmul_many_bytes(enum cpu_isa isa, size_t cols) { return round_up_64((isa == CPU_ISA_AMX ? 150 : 70) * cols + 4096); }

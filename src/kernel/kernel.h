@@ -57,7 +57,7 @@ struct matmul_args { /* y[t][r] = W[r] . x[t] for r in [row_begin, row_end), t i
 };
 
 #define MATMUL_MANY 8                  /* rows of activations from which matmul_many is worth its unpacking */
-size_t matmul_many_bytes(size_t cols); /* of its scratch */
+size_t matmul_many_bytes(enum cpu_isa isa, size_t cols); /* of its scratch */
 
 /* ---- attention ---- */
 
@@ -181,7 +181,7 @@ struct kernel_table {
     void (*matmul[MATRIX_FORMAT_COUNT])(const struct matmul_args *args);
     /*
      * The same for many rows of activations: weights are unpacked once for all of them. False: nothing better for this matrix and so many
-     * rows, nothing is done. scratch: matmul_many_bytes(cols), 64-byte aligned. NULL at levels without.
+     * rows, nothing is done. scratch: matmul_many_bytes(isa, cols), 64-byte aligned. NULL at levels without.
      */
     bool (*matmul_many)(const struct matmul_args *args, uint8_t *scratch);
     /* Products with a matrix whose columns lie side by side (col_bytes > 0), F32, F16 and BF16; the same bits as from one that does not.

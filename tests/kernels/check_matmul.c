@@ -211,12 +211,12 @@ static struct matmul_args args_of(const struct matmul_case *c, size_t tokens, si
 
 typedef bool matmul_many_fn(const struct matmul_args *args, uint8_t *scratch);
 
-/* A matrix product of a level, where it has one. */
-static void compare_many(const struct kernel_table *level, matmul_many_fn *many, struct matmul_args args, struct matmul_case *c,
-                         const float *want, const char *what) {
+/* A matrix product of a level, where it has one. isa: whose scratch it has. */
+static void compare_many(const struct kernel_table *level, enum cpu_isa isa, matmul_many_fn *many, struct matmul_args args,
+                         struct matmul_case *c, const float *want, const char *what) {
     size_t count = TOKENS_MAX * (ROWS_MAX + 1);
     float *got = check_guarded(&c->memory, count * sizeof(float));
-    uint8_t *scratch = check_guarded(&c->memory, matmul_many_bytes(c->w.cols));
+    uint8_t *scratch = check_guarded(&c->memory, matmul_many_bytes(isa, c->w.cols));
     args.y = got;
     if (many && many(&args, scratch)) {
         check_same(want, got, count, what, level);
@@ -249,8 +249,8 @@ static void compare_levels(const struct format_case *f, struct matmul_case *c, s
         level->matmul[f->format](&args);
         check_same(want, got, count, what, level);
         check_untouched_before(got);
-        compare_many(level, level->matmul_many, args, c, want, what);
-        compare_many(level, many_of_tiles(level), args, c, want, what);
+        compare_many(level, level->isa, level->matmul_many, args, c, want, what);
+        compare_many(level, CPU_ISA_AMX, many_of_tiles(level), args, c, want, what);
     }
     check_untouched_before(want);
     while (c->memory.count > 8) { /* keep the inputs */
@@ -283,6 +283,41 @@ static void levels_equal_ref(void **state) {
                 compare_levels(&formats[i], &c, 1 + check_below(&r, TOKENS_MAX), begin, end);
                 check_release(&c.memory);
             }
+}
+
+/* More rows than are unpacked together, more tokens than are multiplied together, and outputs that are far more than the caches' share. */
+static void large_products_equal_ref(void **state) {
+    (void)state;
+    enum { ROWS = 135, TOKENS = 70, STRIDE = 4096 };
+    struct check_random r = {5};
+    for (size_t i = 0; i < FORMAT_COUNT; i++) {
+        const struct format_case *f = &formats[i];
+        if (f->elements == 1 || f->group_cols > 0)
+            continue;
+        struct matmul_case c;
+        make_case(&c, f, 10 * f->elements, WEIGHTS_RANDOM, CHECK_PLAIN, &r);
+        uint8_t *data = check_guarded(&c.memory, ROWS * c.w.row_bytes), *rows = check_guarded(&c.memory, TOKENS * c.row_bytes);
+        for (size_t at = 0; at < ROWS * c.w.row_bytes; at += f->bytes)
+            fill_block(f, data + at, WEIGHTS_RANDOM, &r);
+        for (size_t t = 0; t < TOKENS; t++)
+            memcpy(rows + t * c.row_bytes, c.rows + check_below(&r, TOKENS_MAX) * c.row_bytes, c.row_bytes);
+        c.w.data = data;
+        c.w.rows = ROWS;
+        float *want = check_guarded(&c.memory, TOKENS * STRIDE * sizeof(float)), *got;
+        struct matmul_args args = args_of(&c, TOKENS, 0, ROWS, want);
+        args.x = rows;
+        args.y_stride = STRIDE;
+        kernel_table_for(CPU_ISA_REF)->matmul[f->format](&args);
+        const struct kernel_table *level;
+        for (unsigned l = 0; (level = check_level(l)) != NULL; l++)
+            for (unsigned tiles = 0; tiles < 2; tiles++) {
+                matmul_many_fn *many = tiles ? many_of_tiles(level) : level->matmul_many;
+                args.y = got = check_guarded(&c.memory, TOKENS * STRIDE * sizeof(float));
+                if (many && many(&args, check_guarded(&c.memory, matmul_many_bytes(tiles ? CPU_ISA_AMX : level->isa, c.w.cols))))
+                    check_same(want, got, (size_t)TOKENS * STRIDE, f->name, level);
+            }
+        check_release(&c.memory);
+    }
 }
 
 /* Largest integer sums: all codes and sub-scales at their ends against activations of +-127. */
@@ -416,6 +451,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ref_equals_double),
         cmocka_unit_test(levels_equal_ref),
+        cmocka_unit_test(large_products_equal_ref),
         cmocka_unit_test(integer_sums_do_not_overflow),
         cmocka_unit_test(decoded_product_equals_ref),
         cmocka_unit_test(rows_do_not_depend_on_company),

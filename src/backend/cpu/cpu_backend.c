@@ -52,9 +52,9 @@ static void *cut(struct cutter *cutter, size_t count, size_t element_bytes) {
     return cutter->data ? cutter->data + at : NULL;
 }
 
-static void cut_worker(struct cutter *cutter, const struct backend_limits *l, struct cpu_worker *worker) {
+static void cut_worker(struct cutter *cutter, const struct backend_limits *l, enum cpu_isa isa, struct cpu_worker *worker) {
     worker->decode = cut(cutter, l->exact ? l->matmul_cols : 0, sizeof(float));
-    worker->many = cut(cutter, !l->exact ? matmul_many_bytes(l->matmul_cols) : 0, 1);
+    worker->many = cut(cutter, !l->exact ? matmul_many_bytes(isa, l->matmul_cols) : 0, 1);
     size_t queries = l->attention_group < ATTENTION_QUERIES && l->rows > 1 ? ATTENTION_QUERIES : l->attention_group;
     worker->attention =
         cut(cutter, l->attention_group ? attention_scratch_floats(queries, l->attention_head_dim, l->attention_v_dim) : 0, sizeof(float));
@@ -96,7 +96,7 @@ size_t cpu_backend_scratch_bytes(const struct cpu_backend_options *options) {
     struct cpu_backend cpu;
     struct cpu_worker worker;
     for (unsigned t = 0; t < options->threads; t++)
-        cut_worker(&counter, &options->limits, &worker);
+        cut_worker(&counter, &options->limits, options->isa, &worker);
     cut_shared(&counter, &options->limits, options->threads, &cpu);
     return counter.used_bytes;
 }
@@ -179,7 +179,7 @@ enum status cpu_backend_create(const struct cpu_backend_options *options, struct
     }
     struct cutter cutter = {.data = cpu->scratch.data};
     for (unsigned t = 0; t < options->threads; t++)
-        cut_worker(&cutter, &cpu->limits, &cpu->workers[t]);
+        cut_worker(&cutter, &cpu->limits, options->isa, &cpu->workers[t]);
     cut_shared(&cutter, &cpu->limits, options->threads, cpu);
     CHECK(cutter.used_bytes <= cpu->scratch.size_bytes || !cpu->scratch.data);
     *out = &cpu->base;
