@@ -1,12 +1,12 @@
 /* finite: exponents of all ones, found without decoding; only formats with odd scales are decoded. */
 #include "pack/finite.h"
 
-#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "dtype/block_layouts.h"
+#include "dtype/scalar_convert.h"
 
 #define BLOCK_MAX 256
 
@@ -53,16 +53,6 @@ static size_t check_halves(const uint8_t *data, size_t count, uint16_t exponent)
     return i;
 }
 
-static size_t check_floats(const uint8_t *data, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        uint32_t value;
-        memcpy(&value, data + 4 * i, sizeof value);
-        if ((value & 0x7f800000u) == 0x7f800000u)
-            return i;
-    }
-    return count;
-}
-
 static size_t check_decoded(const struct dtype_info *info, const uint8_t *data, size_t count) {
     float values[BLOCK_MAX];
     size_t step = info->block_elements > 1 ? info->block_elements : BLOCK_MAX;
@@ -70,9 +60,9 @@ static size_t check_decoded(const struct dtype_info *info, const uint8_t *data, 
     for (size_t i = 0; i < count; i += step) {
         size_t n = count - i < step ? count - i : step;
         info->decode(data + i / info->block_elements * info->block_bytes, values, n);
-        for (size_t k = 0; k < n; k++)
-            if (!isfinite(values[k]))
-                return i + k;
+        size_t bad = f32_first_not_finite(values, n);
+        if (bad < n)
+            return i + bad;
     }
     return count;
 }
@@ -91,7 +81,7 @@ size_t finite_check(enum dtype dtype, const void *data, size_t count) {
     if (info->dtype_class == DTYPE_CLASS_INTEGER || !info->decode || dtype == DTYPE_F8_E8M0)
         return count;
     if (dtype == DTYPE_F32)
-        return check_floats(data, count);
+        return check_decoded(info, data, count);
     if (dtype == DTYPE_F16 || dtype == DTYPE_BF16)
         return check_halves(data, count, dtype == DTYPE_F16 ? 0x7c00 : 0x7f80);
     return places[dtype].at[0] ? check_scales(info, &places[dtype], data, count) : check_decoded(info, data, count);

@@ -1,6 +1,5 @@
 /* pack_run: chunks of the sources in the order of the pack, each encoded or not, hashed and written. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -8,6 +7,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "dtype/encode.h"
+#include "dtype/scalar_convert.h"
 #include "kernel/ref/ref.h"
 #include "pack/finite.h"
 #include "pack/pack_internal.h"
@@ -60,11 +60,8 @@ static void encode_rows(void *context, size_t begin, size_t end, unsigned worker
     float *row = p->rows + worker * p->widest;
     const struct pack_output *out = &p->plan.outputs[w->job->first_output];
     for (size_t r = begin; r < end; r++) {
-        bool finite = true;
         ref_decode_row(&w->matrix, (size_t)(w->first_row + r), row);
-        for (size_t i = 0; i < w->matrix.cols; i++)
-            finite = finite && isfinite(row[i]);
-        if (!finite) {
+        if (f32_first_not_finite(row, w->matrix.cols) < w->matrix.cols) {
             atomic_store(&w->bad_row, w->first_row + r + 1);
             return;
         }
