@@ -173,6 +173,20 @@ static enum status finish_folder(struct packing *p, const struct places *places,
     return STATUS_OK;
 }
 
+/* Opens the pack as any model: what cannot run must not be called done. Reads headers alone. */
+static enum status check_opens(const struct places *places, struct error *err) {
+    struct file_set *files;
+    struct model *model = NULL;
+    TRY(file_set_create(&files, err));
+    enum status status = model_open(places->out, files, &model, err);
+    model_close(model);
+    file_set_destroy(files);
+    if (status == STATUS_OK)
+        return STATUS_OK;
+    (void)rename(places->out, places->partial);
+    return err ? error_prefix(err, "%s: the pack does not open", places->partial) : status;
+}
+
 static enum status finish(struct packing *p, const struct places *places, struct error *err) {
     struct byte_buffer *header = &p->header.bytes;
     uint64_t total = header->size_bytes + p->plan.data_bytes, rest = hash_rest(p);
@@ -190,6 +204,7 @@ static enum status finish(struct packing *p, const struct places *places, struct
     if (rename(places->partial, places->out) != 0)
         return error_set(err, STATUS_IO, "%s: cannot rename to %s: %s", places->partial, places->out, strerror(errno));
     pack_sync_folder_of(places->out);
+    TRY(check_opens(places, err));
     (void)unlink(places->state);
     return STATUS_OK;
 }

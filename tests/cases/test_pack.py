@@ -139,6 +139,7 @@ class Packs(Case):
 class Packing(Packs):
     def test_packed_is_the_same_model(self):
         names = ("qwen3_moe.gguf", "qwen3_moe", "mlx-qwen3_moe-4bit", "gpt_oss-mxfp4", "deepseek_v3.gguf", "llama-awq", "qwen3_moe-fp8")
+        names += ("gemma4-moe.gguf", "qwen3_5_moe-wrapper", "bailing_moe.gguf")
         for name in names:
             source, out = self.data("models/" + name), self.path("packed-" + name)
             self.pack(source, out)
