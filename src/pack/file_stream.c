@@ -2,9 +2,11 @@
 #include "pack/file_stream.h"
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "io/read_queue.h"
 
+#define SILENCE_NS UINT64_C(10000000000)
 #define ALIGNMENT_MAX ((uint64_t)65536) /* that a file may report: see file_set.h */
 
 struct chunk {
@@ -24,6 +26,7 @@ struct file_stream {
     struct chunk chunks[STREAM_CHUNKS];
     uint64_t asked, taken; /* chunks since the start */
     bool ended;            /* next has no more */
+    bool told;             /* that the disk is silent */
 };
 
 enum status file_stream_create(struct file_set *files, stream_next *next, void *context, struct file_stream **out, struct error *err) {
@@ -77,6 +80,20 @@ static void ask(struct file_stream *s) {
     read_queue_flush(s->queue);
 }
 
+/* Waits without end; a log line tells when nothing comes. */
+static struct read_request *wait_for_one(struct file_stream *s, const struct chunk *awaited) {
+    for (;;) {
+        struct read_request *request = read_queue_reap(s->queue, true, SILENCE_NS);
+        if (request)
+            return request;
+        CHECK(read_queue_in_flight(s->queue) > 0);
+        if (!s->told)
+            log_line(LOG_WARNING, "%s: the disk has not answered for %u s; waiting: check the disk and its connection",
+                     file_set_path(s->files, awaited->range.file), (unsigned)(SILENCE_NS / 1000000000));
+        s->told = true;
+    }
+}
+
 enum status file_stream_take(struct file_stream *s, struct stream_range *range, const uint8_t **data, struct error *err) {
     *data = NULL;
     ask(s);
@@ -84,8 +101,7 @@ enum status file_stream_take(struct file_stream *s, struct stream_range *range, 
         return STATUS_OK;
     struct chunk *chunk = &s->chunks[s->taken % STREAM_CHUNKS];
     while (!chunk->finished) {
-        struct read_request *request = read_queue_reap(s->queue, true, UINT64_MAX);
-        CHECK(request);
+        struct read_request *request = wait_for_one(s, chunk);
         ((struct chunk *)request->owner)->finished = true;
     }
     if (chunk->request.status != STATUS_OK)
