@@ -63,6 +63,7 @@ struct sluice_model {
     uint64_t load_ns;
     struct request_numbers numbers;
     struct pressure_watch pressure;
+    uint32_t steps_watched;
     struct engine_history *history; /* NULL: none is kept */
     struct engine_trace *trace;     /* NULL: nobody wants one */
     atomic_bool cancel;

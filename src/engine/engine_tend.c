@@ -5,6 +5,8 @@
 #include "base/text.h"
 #include "engine/engine_internal.h"
 
+#define STEPS_PER_LOOK 16
+
 static void told_once(struct pressure_watch *watch, const struct store_stats *before, const struct store_stats *now) {
     char gone[32], left[32];
     log_line(watch->told ? LOG_DEBUG : LOG_NOTICE, "the machine runs short of memory: %s of the expert cache were given back, %s stay",
@@ -13,8 +15,7 @@ static void told_once(struct pressure_watch *watch, const struct store_stats *be
     watch->told = true;
 }
 
-void engine_watch_memory(void *model) {
-    struct sluice_model *m = model;
+static void watch_memory(struct sluice_model *m) {
     struct pressure_watch *watch = &m->pressure;
     struct pressure_sample sample;
     struct store_stats before, now;
@@ -36,9 +37,16 @@ void engine_watch_memory(void *model) {
         log_line(LOG_DEBUG, "memory is free again: the expert cache may have %.1f MiB", (double)now.cache_limit_bytes / 0x1p20);
 }
 
+/* Hundreds of times a token: the clock is looked at every so often. */
+void engine_watch_memory(void *model) {
+    struct sluice_model *m = model;
+    if (m->steps_watched++ % STEPS_PER_LOOK == 0)
+        watch_memory(m);
+}
+
 bool sluice_tend(sluice_model *m) {
     if (!m->loaded)
         return false;
-    engine_watch_memory(m);
+    watch_memory(m);
     return store_tend(m->store);
 }
