@@ -34,8 +34,8 @@ struct packing {
     uint8_t *encoded[3]; /* of a chunk */
     float *rows;         /* [threads][widest matrix] */
     uint64_t widest;
-    uint64_t noted_bytes, noted_ns; /* when the state was written last */
-    uint64_t done_bytes;            /* of the source, for progress */
+    uint64_t noted_ns, note_pause_ns; /* when the state was written last, how long until the next time */
+    uint64_t done_bytes;              /* of the source, for progress */
 };
 
 /* Runs the jobs from state.jobs_done on. */

@@ -12,8 +12,8 @@
 #include "pack/finite.h"
 #include "pack/pack_internal.h"
 
-#define NOTE_BYTES ((uint64_t)512 << 20)
-#define NOTE_NS 5000000000u
+#define NOTE_NS 500000000u /* as often the state is written, */
+#define NOTE_SHARE 20      /* and this many times less than that takes */
 
 static uint64_t chunk_bytes(const struct pack_job *job) {
     uint64_t unit = job->method == PACK_COPY ? dtype_info(job->source->dtype)->block_bytes : job->matrix.row_bytes;
@@ -150,9 +150,10 @@ static enum status write_chunk(struct packing *p, const struct pack_job *job, co
 }
 
 static enum status note(struct packing *p, struct error *err) {
+    uint64_t begin_ns = clock_now_ns();
     TRY(pack_state_write(&p->file, &p->state, err));
-    p->noted_bytes = p->done_bytes;
     p->noted_ns = clock_now_ns();
+    p->note_pause_ns = (p->noted_ns - begin_ns) * NOTE_SHARE > NOTE_NS ? (p->noted_ns - begin_ns) * NOTE_SHARE : NOTE_NS;
     return STATUS_OK;
 }
 
@@ -194,7 +195,7 @@ static enum status run_jobs(struct packing *p, struct file_stream *stream, struc
         p->done_bytes += range.size_bytes;
         TRY(end_jobs(p, err));
         report(p, "packing");
-        if (p->done_bytes - p->noted_bytes >= NOTE_BYTES || clock_now_ns() - p->noted_ns >= NOTE_NS)
+        if (clock_now_ns() - p->noted_ns >= p->note_pause_ns)
             TRY(note(p, err));
     }
     CHECK(p->state.jobs_done == p->plan.job_count);
@@ -208,7 +209,7 @@ enum status pack_run(struct packing *p, struct error *err) {
     p->done_bytes = 0;
     for (uint32_t j = 0; j < p->ask_job; j++)
         p->done_bytes += p->plan.jobs[j].size_bytes;
-    p->noted_bytes = p->done_bytes;
+    p->note_pause_ns = NOTE_NS;
     p->noted_ns = clock_now_ns();
     if (p->ask_job == p->plan.job_count)
         return STATUS_OK;
