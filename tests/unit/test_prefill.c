@@ -84,8 +84,10 @@ static void fills_what_is_empty(void **state) {
 /* Victims: what was read ahead and not used, the least likely first; only then what was used. */
 static void goes_before_what_was_used(void **state) {
     weight_id ids[8], wanted[24];
+    struct fixture_spec spec = quiet;
     (void)state;
-    open_counting(&quiet);
+    spec.kind = READ_QUEUE_SYNC; /* what comes last is the next victim: here reads come as they were asked for */
+    open_counting(&spec);
     for (uint32_t e = 0; e < 4; e++)
         wanted[e] = fixture_expert(&f, 0, 20 + e);
     step(wanted, 4);
