@@ -66,6 +66,20 @@ static inline sluice_model *engine_load(const char *path, const sluice_load_opti
     return model;
 }
 
+/* A budget between the smallest (0) and all (1) of a model, whatever this process takes itself: with a sanitizer it takes more. */
+static inline uint64_t engine_budget(const char *path, sluice_load_options options, double share) {
+    sluice_model *model = engine_open(path);
+    sluice_plan smallest, all;
+    sluice_error error;
+    engine_forget_peak();
+    options.ram = SLUICE_RAM_MIN;
+    ENGINE_OK(sluice_make_plan(model, &options, &smallest, &error), error);
+    options.ram = SLUICE_RAM_ALL;
+    ENGINE_OK(sluice_make_plan(model, &options, &all, &error), error);
+    sluice_close(model);
+    return smallest.minimum_bytes + (64u << 10) + (uint64_t)((double)(all.planned_bytes - smallest.minimum_bytes) * share);
+}
+
 /* ---- numbers of a run ---- */
 
 /* "reads/read_bytes" and the like of sluice_metrics. */

@@ -207,9 +207,11 @@ static void answers_do_not_change(void **state) {
     (void)state;
     uint32_t prompt[PROMPT];
     struct answer *plain = calloc(2, sizeof *plain), *pressed = plain + 1;
-    const sluice_load_options options = {.ram = SLUICE_RAM_BYTES, .ram_bytes = 22 * MI, .context = PROMPT + GENERATED, .threads = 2};
+    const char *path = engine_path("../../demo/novels-moe-Q4_K_M.gguf");
+    sluice_load_options options = {.ram = SLUICE_RAM_BYTES, .context = PROMPT + GENERATED, .threads = 2};
+    options.ram_bytes = engine_budget(path, options, 0.7);
     engine_prompt(prompt, PROMPT, 2000, 9);
-    struct sluice_model *m = engine_load(engine_path("../../demo/novels-moe-Q4_K_M.gguf"), &options);
+    struct sluice_model *m = engine_load(path, &options);
     assert_true(m->memory.placement.cache_bytes > 4 * MI);
     assert_int_equal(m->pressure.state.reserve_bytes, 0); /* an explicit budget is the user's */
     ask(m, prompt, plain);

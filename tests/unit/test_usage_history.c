@@ -177,8 +177,10 @@ struct answer {
 };
 
 static void ask(bool history, bool idle_first, struct answer *answer) {
-    const sluice_load_options options = {.ram = SLUICE_RAM_BYTES, .ram_bytes = 26u << 20, .context = 96, .threads = 2, .history = history};
-    sluice_model *model = engine_load(engine_path("../../demo/novels-moe-Q4_K_M.gguf"), &options);
+    const char *path = engine_path("../../demo/novels-moe-Q4_K_M.gguf");
+    sluice_load_options options = {.ram = SLUICE_RAM_BYTES, .context = 96, .threads = 2, .history = history};
+    options.ram_bytes = engine_budget(path, options, 0.9);
+    sluice_model *model = engine_load(path, &options);
     uint32_t prompt[8];
     sluice_error error;
     while (idle_first && sluice_tend(model))
