@@ -50,6 +50,63 @@ ALWAYS_INLINE void fill_codes(const uint8_t *const rows[PANEL_ROWS], size_t cols
             }
 }
 
+/* ---- codes that share bytes: they are transposed together, and taken apart behind that ---- */
+
+/* 32 bytes of eight rows, as transpose_8 leaves them. */
+ALWAYS_INLINE void load_transposed(const uint8_t *const rows[8], size_t offset, __m256i out[8]) {
+#pragma GCC unroll 8
+    for (unsigned r = 0; r < 8; r++)
+        out[r] = load_256(rows[r] + offset);
+    transpose_8(out);
+}
+
+ALWAYS_INLINE void store_lines(uint8_t *out, unsigned k, unsigned j, __m256i codes) {
+    _mm256_store_si256((__m256i *)(void *)(out + 8 * 64 * k + 64 * j), codes);
+}
+
+/* Q4_K, and with a fifth bit Q5_K. */
+ALWAYS_INLINE void fill_nibbles(const uint8_t *const rows[PANEL_ROWS], size_t cols, size_t block_bytes, size_t qs_offset, size_t qh_offset,
+                                uint8_t *out) {
+    for (size_t b = 0; b < cols / 256; b++, out += 256 * PANEL_ROWS)
+        for (unsigned half = 0; half < 2; half++) {
+            __m256i low[8], high[8];
+            if (qh_offset)
+                load_transposed(rows + 8 * half, b * block_bytes + qh_offset, high);
+#pragma GCC unroll 4
+            for (unsigned i = 0; i < 4; i++) {
+                load_transposed(rows + 8 * half, b * block_bytes + qs_offset + 32 * i, low);
+#pragma GCC unroll 16
+                for (unsigned n = 0; n < 16; n++) {
+                    unsigned k = 2 * i + n / 8, j = n % 8;
+                    __m256i codes = masked(shifted(low[j], n / 8 ? -4 : 0), 15);
+                    if (qh_offset)
+                        codes = _mm256_or_si256(codes, masked(shifted(high[j], 4 - (int)k), 16));
+                    store_lines(out + 32 * half, k, j, codes);
+                }
+            }
+        }
+}
+
+/* Q6_K: two more bits. */
+static void fill_q6_k_codes(const uint8_t *const rows[PANEL_ROWS], size_t cols, uint8_t *out) {
+    for (size_t b = 0; b < cols / 128; b++, out += 128 * PANEL_ROWS)
+        for (unsigned half = 0; half < 2; half++) {
+            const size_t block = b / 2 * sizeof(struct block_q6_k), ql = block + offsetof(struct block_q6_k, ql) + 64 * (b % 2);
+            __m256i low[8], high[8];
+            load_transposed(rows + 8 * half, block + offsetof(struct block_q6_k, qh) + 32 * (b % 2), high);
+#pragma GCC unroll 2
+            for (unsigned i = 0; i < 2; i++) {
+                load_transposed(rows + 8 * half, ql + 32 * i, low);
+#pragma GCC unroll 16
+                for (unsigned n = 0; n < 16; n++) {
+                    unsigned k = i + 2 * (n / 8), j = n % 8;
+                    __m256i codes = masked(shifted(low[j], n / 8 ? -4 : 0), 15);
+                    store_lines(out + 32 * half, k, j, _mm256_or_si256(codes, masked(shifted(high[j], 4 - 2 * (int)k), 0x30)));
+                }
+            }
+        }
+}
+
 ALWAYS_INLINE __m256i look_up(const int8_t table[16], int8_t offset, __m256i codes) {
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_add_epi8(load_128(table), _mm_set1_epi8(offset))), codes);
 }
@@ -147,13 +204,13 @@ static void fill_all_codes(const struct matrix *w, const uint8_t *const rows[PAN
         fill_codes(rows, w->cols, q3_k_codes, 256, sizeof(struct block_q3_k), out);
         break;
     case DTYPE_Q4_K:
-        fill_codes(rows, w->cols, q4_k_codes, 256, sizeof(struct block_q4_k), out);
+        fill_nibbles(rows, w->cols, sizeof(struct block_q4_k), offsetof(struct block_q4_k, qs), 0, out);
         break;
     case DTYPE_Q5_K:
-        fill_codes(rows, w->cols, q5_k_codes, 256, sizeof(struct block_q5_k), out);
+        fill_nibbles(rows, w->cols, sizeof(struct block_q5_k), offsetof(struct block_q5_k, qs), offsetof(struct block_q5_k, qh), out);
         break;
     case DTYPE_Q6_K:
-        fill_codes(rows, w->cols, q6_k_codes, 256, sizeof(struct block_q6_k), out);
+        fill_q6_k_codes(rows, w->cols, out);
         break;
     case DTYPE_IQ4_XS:
         fill_codes(rows, w->cols, iq4_xs_codes, 256, sizeof(struct block_iq4_xs), out);
