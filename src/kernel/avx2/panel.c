@@ -270,11 +270,6 @@ typedef void subs_fn(const uint8_t *block, __m256i *scale, __m256i *extra);
 
 ALWAYS_INLINE __m256i negative_times(__m256i scales, short offset) { return _mm256_mullo_epi16(scales, _mm256_set1_epi16((short)-offset)); }
 
-ALWAYS_INLINE void k4_subs(const uint8_t *block, __m256i *scale, __m256i *extra) {
-    __m128i scales, mins;
-    unpack_k4_scales(block, &scales, &mins);
-    *scale = *extra = _mm256_setr_m128i(scales, mins);
-}
 ALWAYS_INLINE void q2_k_subs(const uint8_t *block, __m256i *scale, __m256i *extra) {
     __m256i packed = _mm256_cvtepu8_epi16(load_128(block));
     *scale = _mm256_and_si256(packed, _mm256_set1_epi16(15));
@@ -352,6 +347,43 @@ ALWAYS_INLINE void fill_scales(const struct panel_format *f, const struct panel_
         }
 }
 
+/* Bytes 0, 1 or 2, 3 of each dword as words. */
+ALWAYS_INLINE __m256i words_of(__m256i bytes, unsigned pair) {
+    const __m256i first = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, -1, 1, -1, 4, -1, 5, -1, 8, -1, 9, -1, 12, -1, 13, -1));
+    return _mm256_shuffle_epi8(pair ? _mm256_srli_epi32(bytes, 16) : bytes, first);
+}
+
+/* Q4_K and Q5_K: 16 bytes of a row, as in unpack_k4_scales, are transposed and taken apart for eight rows together. */
+static void fill_k4_scales(const struct panel_layout *l, const uint8_t *const rows[PANEL_ROWS], size_t block_bytes, uint8_t *panel) {
+    const __m256i six = _mm256_set1_epi8(0x3f), four = _mm256_set1_epi8(15), top = _mm256_set1_epi8(0x30);
+    for (size_t run = 0; run < l->runs; run++)
+        for (size_t half = 0; half < 2; half++) {
+            __m256i v[4];
+            for (size_t r = 0; r < 4; r++)
+                v[r] = _mm256_setr_m128i(load_128(rows[8 * half + r] + run * block_bytes),
+                                         load_128(rows[8 * half + 4 + r] + run * block_bytes));
+            __m256i t[4] = {_mm256_unpacklo_epi32(v[0], v[1]), _mm256_unpacklo_epi32(v[2], v[3]), _mm256_unpackhi_epi32(v[0], v[1]),
+                            _mm256_unpackhi_epi32(v[2], v[3])};
+            __m256i halves = _mm256_unpacklo_epi64(t[0], t[1]), first = _mm256_unpackhi_epi64(t[0], t[1]);
+            __m256i second = _mm256_unpacklo_epi64(t[2], t[3]), third = _mm256_unpackhi_epi64(t[2], t[3]);
+            halves = _mm256_packus_epi32(_mm256_and_si256(halves, _mm256_set1_epi32(0xffff)), _mm256_srli_epi32(halves, 16));
+            halves = _mm256_permute4x64_epi64(halves, 0xd8);
+            uint8_t *line = panel + 32 * half;
+            __m256 d = _mm256_cvtph_ps(_mm256_castsi256_si128(halves)), m = _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1));
+            _mm256_store_ps((float *)(void *)(line + l->d + 64 * run), d);
+            _mm256_store_ps((float *)(void *)(line + l->m + 64 * run), _mm256_xor_ps(m, _mm256_set1_ps(-0.0f)));
+            __m256i scales[2] = {_mm256_and_si256(first, six),
+                                 _mm256_or_si256(_mm256_and_si256(third, four), _mm256_and_si256(_mm256_srli_epi32(first, 2), top))};
+            __m256i mins[2] = {_mm256_and_si256(second, six), _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi32(third, 4), four),
+                                                                              _mm256_and_si256(_mm256_srli_epi32(second, 2), top))};
+            for (unsigned i = 0; i < 4; i++) {
+                size_t at = 64 * (run * 4 + i);
+                _mm256_store_si256((__m256i *)(void *)(line + l->scale + at), words_of(scales[i / 2], i % 2));
+                _mm256_store_si256((__m256i *)(void *)(line + l->extra + at), words_of(mins[i / 2], i % 2));
+            }
+        }
+}
+
 static void fill_mxfp4_scales(const struct panel_layout *l, const uint8_t *const rows[PANEL_ROWS], uint8_t *panel) {
     for (size_t run = 0; run < l->runs; run++)
         for (size_t half = 0; half < 2; half++) {
@@ -408,12 +440,10 @@ static void fill_all_scales(const struct matrix *w, const struct panel_format *f
         fill_scales(f, l, rows, sizeof(struct block_q3_k), offsetof(struct block_q3_k, d), 0, 1.0f, q3_k_subs, panel);
         break;
     case DTYPE_Q4_K:
-        fill_scales(f, l, rows, sizeof(struct block_q4_k), offsetof(struct block_q4_k, d), offsetof(struct block_q4_k, dmin), 1.0f, k4_subs,
-                    panel);
+        fill_k4_scales(l, rows, sizeof(struct block_q4_k), panel);
         break;
     case DTYPE_Q5_K:
-        fill_scales(f, l, rows, sizeof(struct block_q5_k), offsetof(struct block_q5_k, d), offsetof(struct block_q5_k, dmin), 1.0f, k4_subs,
-                    panel);
+        fill_k4_scales(l, rows, sizeof(struct block_q5_k), panel);
         break;
     case DTYPE_Q6_K:
         fill_scales(f, l, rows, sizeof(struct block_q6_k), offsetof(struct block_q6_k, d), 0, 1.0f, q6_k_subs, panel);
