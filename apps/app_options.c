@@ -26,12 +26,13 @@ const struct option_spec option_ctx = {.name = "ctx",
                                        .maximum = 16777216,
                                        .help =
                                            "longest sequence in tokens; 0: what the request needs, and 4096 at most for chat and serve"};
-const struct option_spec option_chunk = {.name = "chunk",
-                                         .kind = OPTION_U64,
-                                         .value = "N",
-                                         .initial = "0",
-                                         .maximum = 65536,
-                                         .help = "prompt tokens per pass over the weights; 0: as memory allows, 512 at most"};
+const struct option_spec option_chunk = {
+    .name = "chunk",
+    .kind = OPTION_U64,
+    .value = "N",
+    .initial = "0",
+    .maximum = 65536,
+    .help = "prompt tokens per pass over the weights; 0: as memory allows, 512 at most, or 4096 when weights are read for each pass"};
 const struct option_spec option_reader = {.name = "reader",
                                           .kind = OPTION_CHOICE,
                                           .choices = "best|uring|threads|sync",

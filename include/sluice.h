@@ -113,7 +113,7 @@ typedef struct {
     uint64_t ram_bytes;
     uint32_t threads;    /* 0: one per processor */
     uint32_t context;    /* tokens of a sequence; 0: what the model was made for, 4096 at most */
-    uint32_t chunk;      /* prompt tokens per pass; 0: as memory allows, 512 at most */
+    uint32_t chunk;      /* prompt tokens per pass; 0: as memory allows; 512 at most, or 4096 when weights are read for each */
     uint32_t logit_rows; /* positions per pass that may give logits; 0: 1 */
     sluice_reader reader;
     const char *isa; /* "ref", "avx2", "avx512", "amx", "neon", "i8mm"; NULL: the best of this machine */

@@ -14,7 +14,9 @@
 #include "store/weight_store.h"
 
 #define CHUNK_DEFAULT 512
-#define CHUNK_SMALLEST 8 /* below this a prompt is hardly faster than decoding */
+#define CHUNK_STREAMED 4096 /* where every chunk reads weights again: */
+#define CHUNK_SHARE 32      /* then activations of more than CHUNK_DEFAULT rows may take this part of memory */
+#define CHUNK_SMALLEST 8    /* below this a prompt is hardly faster than decoding */
 #define CONTEXT_DEFAULT 4096
 #define THREADS_MAX 256
 #define OVERHEAD_BYTES (1536u << 10)      /* code pages not touched yet, rings, stdio, allocator slack */
@@ -144,8 +146,8 @@ static uint64_t total_weight_bytes(const struct memory_plan *out) {
     return bytes;
 }
 
-static uint32_t largest_chunk(const struct planner *p) {
-    uint32_t rows = p->options->chunk ? p->options->chunk : CHUNK_DEFAULT;
+static uint32_t largest_chunk(const struct planner *p, uint32_t unasked) {
+    uint32_t rows = p->options->chunk ? p->options->chunk : unasked;
     return rows > p->out->plan.context ? p->out->plan.context : rows;
 }
 
@@ -172,20 +174,21 @@ static enum status place(struct planner *p, uint64_t budget_bytes, struct error 
     return placement_plan(&input, &p->out->placement, err);
 }
 
-/* The largest chunk whose activations take at most an eighth of what the process leaves, and leave the weights what they need. */
+/* The largest chunk whose activations take at most their share of what the process leaves, and leave the weights what they need. */
 static enum status place_part(struct planner *p, struct error *err) {
-    uint32_t rows = largest_chunk(p);
+    uint32_t rows = largest_chunk(p, CHUNK_STREAMED);
     uint64_t left = p->budget_bytes - p->out->plan.process_bytes;
     for (;;) {
         set_rows(p, rows);
         bool last = !may_shrink(p, rows);
-        if (last || p->out->plan.activation_bytes <= left / 8) {
+        if (last || p->out->plan.activation_bytes <= left / (rows > CHUNK_DEFAULT ? CHUNK_SHARE : 8)) {
             uint64_t fixed = fixed_bytes(p->out);
             enum status status = place(p, p->budget_bytes > fixed ? p->budget_bytes - fixed : 0, err);
             if (status != STATUS_OVER_BUDGET || last)
                 return status;
         }
-        rows = rows / 2 > CHUNK_SMALLEST ? rows / 2 : CHUNK_SMALLEST;
+        uint32_t least = rows > CHUNK_DEFAULT ? CHUNK_DEFAULT : CHUNK_SMALLEST;
+        rows = rows / 2 > least ? rows / 2 : least;
     }
 }
 
@@ -194,7 +197,7 @@ static enum status try_everything(struct planner *p, bool *done, struct error *e
     *done = false;
     TRY(build_records(p, true, err));
     uint64_t weights = total_weight_bytes(p->out);
-    uint32_t rows = largest_chunk(p);
+    uint32_t rows = largest_chunk(p, CHUNK_DEFAULT);
     for (;;) {
         set_rows(p, rows);
         if (p->budget_bytes >= fixed_bytes(p->out) + weights || p->budget_bytes == UINT64_MAX)
@@ -208,7 +211,7 @@ static enum status try_everything(struct planner *p, bool *done, struct error *e
 }
 
 static enum status smallest_budget(struct planner *p, uint64_t *minimum_bytes, struct error *err) {
-    uint32_t rows = largest_chunk(p);
+    uint32_t rows = largest_chunk(p, CHUNK_DEFAULT);
     set_rows(p, may_shrink(p, rows) ? CHUNK_SMALLEST : rows);
     enum status status = place(p, 0, err); /* says how much the weights need at least */
     if (status != STATUS_OK && status != STATUS_OVER_BUDGET)
