@@ -20,7 +20,7 @@ static const struct command_spec spec = {
     .details =
         "Never needed: every model runs as it was published, and the answers are the same. A pack has its experts one after the "
         "other, each with all its parts, at whole blocks of the disk, so that a missing expert is one read, and checksums for "
-        "sluice verify. On one machine, with less than half of the weights in memory, tokens came 0 to 15 % sooner and prompts a fifth; "
+        "sluice verify. On one machine, with less than half of the weights in memory, tokens came 8 to 35 % sooner and prompts 0 to 19 %; "
         "with all "
         "in memory nothing changes (docs/EXPERIMENTS.md).\n\n"
         "From GGUF, OUT is a GGUF file, with experts as tensors of their own (blk.N.ffn_up.E.weight); from a directory it is a "
