@@ -142,7 +142,7 @@ static void test_affine(void **state) {
                     double plain = plain_error(group, (float)((1u << bits) - 1));
                     encode_affine(x, COUNT, &row);
                     for (size_t i = 0; i < COUNT; i++) {
-                        unsigned code = bits == 8 ? coded[i] : coded[i / 2] >> (i % 2 * 4) & 15u;
+                        unsigned code = bits == 8 ? (unsigned)coded[i] : (unsigned)coded[i / 2] >> (i % 2 * 4) & 15u;
                         y[i] = scale_at(scales, dtypes[d], i / group) * (float)code + scale_at(biases, dtypes[d], i / group);
                     }
                     double limit = dtypes[d] == DTYPE_BF16 && bits == 8 ? 1.6 : 1; /* 256 codes reach no further than 8 bits of a scale */
