@@ -1,50 +1,11 @@
 /*
  * test_machine: what memory there is, read from machines that are folders. Cases E4 and E5.
  */
-#include "test_support.h"
+#include "machine_fixture.h"
 
-#include <ftw.h>
 #include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "engine/machine.h"
-
-static char root[64];
-
-/* Writes root/path, with the folders that it needs. */
-static void put(const char *path, const char *text) {
-    char whole[512];
-    (void)snprintf(whole, sizeof whole, "%s/%s", root, path);
-    for (char *slash = whole + strlen(root); (slash = strchr(slash + 1, '/')) != NULL; *slash = '/') {
-        *slash = 0;
-        (void)mkdir(whole, 0700);
-    }
-    FILE *file = fopen(whole, "w");
-    assert_true(file && fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-}
-
-static int begin(void **state) {
-    (void)state;
-    (void)snprintf(root, sizeof root, "/var/tmp/sluice-machine-XXXXXX");
-    assert_non_null(mkdtemp(root));
-    return 0;
-}
-
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place) {
-    (void)info;
-    (void)kind;
-    (void)place;
-    return remove(path);
-}
-
-static int end(void **state) {
-    (void)state;
-    return nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-}
 
 static const uint64_t MI = 1 << 20, GI = 1 << 30;
 

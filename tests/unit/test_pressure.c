@@ -3,9 +3,7 @@
  * answers the same, byte for byte, while its machine runs short of memory.
  */
 #include "engine_fixture.h"
-
-#include <ftw.h>
-#include <sys/stat.h>
+#include "machine_fixture.h"
 
 #include "engine/engine_internal.h"
 #include "store/store_internal.h"
@@ -13,43 +11,10 @@
 #define MI ((uint64_t)1 << 20)
 #define SECOND 1000000000ull
 
-static char root[64];
-
-static void put(const char *path, const char *text) {
-    char whole[512];
-    (void)snprintf(whole, sizeof whole, "%s/%s", root, path);
-    for (char *slash = whole + strlen(root); (slash = strchr(slash + 1, '/')) != NULL; *slash = '/') {
-        *slash = 0;
-        (void)mkdir(whole, 0700);
-    }
-    FILE *file = fopen(whole, "w");
-    assert_true(file && fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-}
-
 static void put_available(uint64_t bytes) {
     char text[128];
     (void)snprintf(text, sizeof text, "MemTotal: 16777216 kB\nMemAvailable: %llu kB\n", (unsigned long long)bytes >> 10);
     put("proc/meminfo", text);
-}
-
-static int begin(void **state) {
-    (void)state;
-    (void)snprintf(root, sizeof root, "/var/tmp/sluice-pressure-XXXXXX");
-    assert_non_null(mkdtemp(root));
-    return 0;
-}
-
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place) {
-    (void)info;
-    (void)kind;
-    (void)place;
-    return remove(path);
-}
-
-static int end(void **state) {
-    (void)state;
-    return nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
 /* ---- the decision ---- */
