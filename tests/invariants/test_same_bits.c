@@ -87,20 +87,11 @@ static sluice_model *load(const char *path, const struct setting *s, uint32_t co
                                    .isa = cpu_isa_name(isas[s->isa]),
                                    .chunk = chunks[s->chunk],
                                    .logit_rows = logit_rows[s->logit_rows]};
-    sluice_model *model = engine_open(path);
-    sluice_plan smallest, all;
-    sluice_error error;
-    engine_forget_peak();
-    options.ram = SLUICE_RAM_MIN;
-    ENGINE_OK(sluice_make_plan(model, &options, &smallest, &error), error);
-    options.ram = SLUICE_RAM_ALL;
-    ENGINE_OK(sluice_make_plan(model, &options, &all, &error), error);
     double share = budgets[s->budget];
     options.ram = share == 0 ? SLUICE_RAM_MIN : share == 1 ? SLUICE_RAM_ALL : SLUICE_RAM_BYTES;
-    /* The process may have grown by some pages since the plan was made. */
-    options.ram_bytes = smallest.minimum_bytes + (64u << 10) + (uint64_t)((double)(all.planned_bytes - smallest.minimum_bytes) * share);
-    ENGINE_OK(sluice_load(model, &options, &error), error);
-    return model;
+    if (options.ram == SLUICE_RAM_BYTES)
+        options.ram_bytes = engine_budget(path, options, share);
+    return engine_load(path, &options);
 }
 
 /* ---- one setting against the base ---- */
