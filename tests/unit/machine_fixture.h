@@ -3,12 +3,11 @@
  */
 #pragma once
 
-#include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include "folder_fixture.h"
 #include "test_support.h"
 
 static char root[64]; /* of the machine */
@@ -33,14 +32,7 @@ static int begin(void **state) {
     return 0;
 }
 
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place) {
-    (void)info;
-    (void)kind;
-    (void)place;
-    return remove(path);
-}
-
 static int end(void **state) {
     (void)state;
-    return nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    return remove_folder(root);
 }

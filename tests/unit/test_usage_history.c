@@ -3,9 +3,9 @@
  * written to bothers nobody; and a model reads ahead what it used before, and answers the same.
  */
 #include "engine_fixture.h"
+#include "folder_fixture.h"
 
 #include <dirent.h>
-#include <ftw.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -29,16 +29,9 @@ static int begin(void **state) {
     return 0;
 }
 
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place) {
-    (void)info;
-    (void)kind;
-    (void)place;
-    return remove(path);
-}
-
 static int end(void **state) {
     (void)state;
-    return nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    return remove_folder(folder);
 }
 
 static const char *own_path(void) {
