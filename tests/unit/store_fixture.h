@@ -253,6 +253,28 @@ static inline void fixture_take(struct fixture *f, uint32_t pieces, uint32_t *in
     ASSERT_OK(store_take(f->store, pieces, true, index, lease, &f->err), f->err);
 }
 
+/* One step in any order: all of ids, each whole and right. */
+static inline void fixture_step(struct fixture *f, const weight_id *ids, uint32_t count) {
+    ASSERT_OK(store_want(f->store, ids, count, STORE_ANY, &f->err), f->err);
+    store_check(f->store);
+    for (uint32_t taken = 0; taken < count; taken++) {
+        uint32_t index;
+        struct weight_lease lease;
+        fixture_take(f, 3, &index, &lease);
+        assert_true(fixture_right(f, &lease, 3));
+        store_release(f->store, &lease);
+        store_check(f->store);
+    }
+    store_want_end(f->store);
+    store_check(f->store);
+}
+
+static inline struct store_stats fixture_stats(const struct fixture *f) {
+    struct store_stats now;
+    store_stats_read(f->store, &now);
+    return now;
+}
+
 static inline void fixture_check_resident(struct fixture *f) {
     for (weight_id id = 0; id < f->record_count; id++) {
         if (f->lives[id] != WEIGHT_RESIDENT)

@@ -8,12 +8,6 @@ static struct fixture f;
 
 static uint64_t resident_bytes(void) { return memory_process_read().rss_bytes; }
 
-static struct store_stats stats(void) {
-    struct store_stats now;
-    store_stats_read(f.store, &now);
-    return now;
-}
-
 static void limit(uint64_t bytes) {
     store_cache_limit(f.store, bytes);
     store_check(f.store);
@@ -22,16 +16,7 @@ static void limit(uint64_t bytes) {
 static void any_order(uint32_t layer, uint32_t count) {
     weight_id ids[FIXTURE_RECORDS_MAX] = {0};
     fixture_choose(&f, layer, count, ids);
-    ASSERT_OK(store_want(f.store, ids, count, STORE_ANY, &f.err), f.err);
-    for (uint32_t taken = 0; taken < count; taken++) {
-        uint32_t index;
-        struct weight_lease lease;
-        fixture_take(&f, 3, &index, &lease);
-        assert_true(fixture_right(&f, &lease, 3));
-        store_release(f.store, &lease);
-        store_check(f.store);
-    }
-    store_want_end(f.store);
+    fixture_step(&f, ids, count);
 }
 
 /* Begins a step and leaves it: some of its reads are still on their way. */
@@ -68,7 +53,7 @@ static void any_limit_at_any_time(void **state) {
             fixture_pass(&f, f.stream_count);
             store_check(f.store);
         }
-        assert_true(stats().given_back_times > 0 || spec.slots == 1);
+        assert_true(fixture_stats(&f).given_back_times > 0 || spec.slots == 1);
         fixture_close(&f);
     }
 }
@@ -87,27 +72,27 @@ static void memory_is_returned(void **state) {
         ASSERT_OK(store_create(&f.options, &f.store, &f.err), f.err);
         for (uint32_t layer = 0; layer < f.layers; layer++)
             any_order(layer, f.experts);
-        uint64_t full = resident_bytes(), all = stats().cache_limit_bytes;
+        uint64_t full = resident_bytes(), all = fixture_stats(&f).cache_limit_bytes;
         assert_true(all > 8u << 20);
         for (uint32_t eighths = 7; eighths-- > 0;) {
             limit(all * eighths / 8);
-            uint64_t now = stats().cache_limit_bytes, gone = all - now, rss = resident_bytes();
+            uint64_t now = fixture_stats(&f).cache_limit_bytes, gone = all - now, rss = resident_bytes();
             assert_true(eighths == 0 || now <= all * eighths / 8);
             if (rss > full - gone + gone / 16 + (256u << 10))
                 fail_msg("%.1f MiB were given back, but the process went from %.1f MiB to %.1f", (double)gone / 0x1p20,
                          (double)full / 0x1p20, (double)rss / 0x1p20);
         }
-        assert_int_equal(stats().given_back_bytes, all - stats().cache_limit_bytes);
-        assert_int_equal(stats().given_back_times, 7);
+        assert_int_equal(fixture_stats(&f).given_back_bytes, all - fixture_stats(&f).cache_limit_bytes);
+        assert_int_equal(fixture_stats(&f).given_back_times, 7);
         any_order(0, f.experts);
         limit(UINT64_MAX);
-        assert_int_equal(stats().cache_limit_bytes, all);
+        assert_int_equal(fixture_stats(&f).cache_limit_bytes, all);
         for (uint32_t layer = 0; layer < f.layers; layer++)
             any_order(layer, f.experts);
-        uint64_t misses = stats().misses;
+        uint64_t misses = fixture_stats(&f).misses;
         for (uint32_t layer = 0; layer < f.layers; layer++)
             any_order(layer, f.experts);
-        assert_int_equal(stats().misses, misses); /* all is there again */
+        assert_int_equal(fixture_stats(&f).misses, misses); /* all is there again */
         fixture_close(&f);
     }
 }
@@ -120,11 +105,11 @@ static void the_last_used_stay(void **state) {
         any_order(layer, f.experts);
     any_order(1, f.experts); /* each class holds three layers: 1 is among those that go, if only places count */
     any_order(2, f.experts);
-    limit(stats().cache_limit_bytes / 2);
-    uint64_t misses = stats().misses;
+    limit(fixture_stats(&f).cache_limit_bytes / 2);
+    uint64_t misses = fixture_stats(&f).misses;
     any_order(2, f.experts);
     any_order(1, f.experts);
-    assert_int_equal(stats().misses, misses);
+    assert_int_equal(fixture_stats(&f).misses, misses);
     fixture_close(&f);
 }
 

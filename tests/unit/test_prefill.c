@@ -6,27 +6,6 @@
 
 static struct fixture f;
 
-static struct store_stats stats(void) {
-    struct store_stats now;
-    store_stats_read(f.store, &now);
-    return now;
-}
-
-static void step(const weight_id *ids, uint32_t count) {
-    ASSERT_OK(store_want(f.store, ids, count, STORE_ANY, &f.err), f.err);
-    store_check(f.store);
-    for (uint32_t taken = 0; taken < count; taken++) {
-        uint32_t index;
-        struct weight_lease lease;
-        fixture_take(&f, 3, &index, &lease);
-        assert_true(fixture_right(&f, &lease, 3));
-        store_release(f.store, &lease);
-        store_check(f.store);
-    }
-    store_want_end(f.store);
-    store_check(f.store);
-}
-
 static void tend_to_the_end(void) {
     while (store_tend(f.store))
         store_check(f.store);
@@ -51,28 +30,28 @@ static void fills_what_is_empty(void **state) {
     open_counting(&quiet);
     for (uint32_t e = 0; e < 4; e++)
         wanted[e] = fixture_expert(&f, 0, 20 + e);
-    step(wanted, 4);
+    fixture_step(&f, wanted, 4);
     for (uint32_t e = 0; e < 24; e++)
         ids[2 * e] = fixture_expert(&f, 0, e), ids[2 * e + 1] = fixture_expert(&f, 1, e);
     store_prefill(f.store, ids, 48);
     tend_to_the_end();
     assert_false(store_tend(f.store));
-    assert_int_equal(stats().evictions, 0);
+    assert_int_equal(fixture_stats(&f).evictions, 0);
     uint64_t bytes = 0;
     for (uint32_t e = 0; e < 6; e++) /* six were empty, and the seventh is as unlikely as the rest */
         bytes += 3 * 9000;
     for (uint32_t e = 0; e < 10; e++)
         bytes += 3 * 30000;
-    assert_int_equal(stats().prefilled_bytes, bytes);
-    uint64_t misses = stats().misses;
-    step(wanted, 4);
+    assert_int_equal(fixture_stats(&f).prefilled_bytes, bytes);
+    uint64_t misses = fixture_stats(&f).misses;
+    fixture_step(&f, wanted, 4);
     for (uint32_t e = 0; e < 6; e++)
         wanted[e] = fixture_expert(&f, 0, e);
-    step(wanted, 6);
+    fixture_step(&f, wanted, 6);
     for (uint32_t e = 0; e < 10; e++)
         wanted[e] = fixture_expert(&f, 1, e);
-    step(wanted, 10);
-    assert_int_equal(stats().misses, misses);
+    fixture_step(&f, wanted, 10);
+    assert_int_equal(fixture_stats(&f).misses, misses);
     for (uint32_t id = 0; id < f.record_count; id++)
         if (f.lives[id] == WEIGHT_CACHED)
             assert_int_equal(store_usage(f.store)[id], f.records[id].layer        ? f.records[id].expert < 10
@@ -90,19 +69,19 @@ static void goes_before_what_was_used(void **state) {
     open_counting(&spec);
     for (uint32_t e = 0; e < 4; e++)
         wanted[e] = fixture_expert(&f, 0, 20 + e);
-    step(wanted, 4);
+    fixture_step(&f, wanted, 4);
     for (uint32_t e = 0; e < 6; e++)
         ids[e] = fixture_expert(&f, 0, e);
     store_prefill(f.store, ids, 6);
     tend_to_the_end();
     for (uint32_t e = 0; e < 3; e++)
         ids[e] = fixture_expert(&f, 0, 10 + e);
-    step(ids, 3); /* evicts 5, 4, 3 */
-    uint64_t misses = stats().misses;
+    fixture_step(&f, ids, 3); /* evicts 5, 4, 3 */
+    uint64_t misses = fixture_stats(&f).misses;
     for (uint32_t e = 0; e < 3; e++)
         wanted[4 + e] = fixture_expert(&f, 0, e);
-    step(wanted, 7);
-    assert_int_equal(stats().misses, misses);
+    fixture_step(&f, wanted, 7);
+    assert_int_equal(fixture_stats(&f).misses, misses);
     fixture_close(&f);
 }
 
@@ -123,13 +102,13 @@ static void waits_for_what_is_demanded(void **state) {
     for (uint32_t taken = 0; taken < 4; taken++) {
         uint32_t index;
         struct weight_lease lease;
-        assert_int_equal(read_queue_faulty_submitted(f.queue), stats().reads + read_queue_in_flight(f.queue));
+        assert_int_equal(read_queue_faulty_submitted(f.queue), fixture_stats(&f).reads + read_queue_in_flight(f.queue));
         fixture_take(&f, 3, &index, &lease);
-        assert_true(taken == 3 || stats().prefilled_bytes == 0);
+        assert_true(taken == 3 || fixture_stats(&f).prefilled_bytes == 0);
         store_release(f.store, &lease);
     }
     store_want_end(f.store);
-    while (stats().prefilled_bytes == 0) { /* now it is, one part at a time */
+    while (fixture_stats(&f).prefilled_bytes == 0) { /* now it is, one part at a time */
         store_poll(f.store);
         assert_true(read_queue_in_flight(f.queue) <= 1);
     }
@@ -162,7 +141,7 @@ static void in_the_midst_of_everything(void **state) {
             store_check(f.store);
             fixture_choose(&f, layer, count, ids);
             if (round % 2)
-                step(ids, count);
+                fixture_step(&f, ids, count);
             else
                 fixture_step_listed(&f, ids, count);
             fixture_pass(&f, f.stream_count);
@@ -187,7 +166,7 @@ static void failures_are_silent(void **state) {
         ids[e] = fixture_expert(&f, 0, e);
     store_prefill(f.store, ids, 24);
     tend_to_the_end();
-    assert_true(stats().reads < 12); /* it gave up */
+    assert_true(fixture_stats(&f).reads < 12); /* it gave up */
     fixture_close(&f);
 }
 
