@@ -174,8 +174,9 @@ class Packing(Packs):
                 + ["--metrics", self.path("m.json")]
             )
             self.assertEqual(run.code, 0, run.err)
-            reads[model] = json.loads(self.read(self.path("m.json")))["reads"]
-        self.assertLess(reads[out]["reads"] * 2, reads[demo()]["reads"])
+            figures = json.loads(self.read(self.path("m.json")))["reads"]
+            reads[model] = figures["reads"] / (1 - figures["hit_rate"])  # of a missing expert: caches differ with the process
+        self.assertLess(reads[out] * 2.5, reads[demo()])
 
     def test_metadata_stays(self):
         out = self.path("demo.gguf")
