@@ -76,8 +76,7 @@ enum status file_writer_append(struct file_writer *w, const void *data, size_t s
     return STATUS_OK;
 }
 
-/* Makes the new name itself survive a power cut. A refusal is not an error: the data is whole either way. */
-static void sync_directory_of(const char *path) {
+void file_sync_directory_of(const char *path) {
     char directory[PATH_BYTES_MAX];
     const char *slash = strrchr(path, '/');
     size_t length = slash ? (size_t)(slash - path) : 0;
@@ -102,7 +101,7 @@ static enum status finish(struct file_writer *w, struct error *err) {
         return error_set(err, STATUS_IO, "%s: close failed: %s", w->path, strerror(errno));
     if (rename(w->partial, w->path) != 0)
         return error_set(err, STATUS_IO, "%s: cannot rename to %s: %s", w->partial, w->path, strerror(errno));
-    sync_directory_of(w->path);
+    file_sync_directory_of(w->path);
     return STATUS_OK;
 }
 

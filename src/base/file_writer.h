@@ -21,3 +21,6 @@ MUST_CHECK enum status file_writer_append(struct file_writer *writer, const void
 MUST_CHECK enum status file_writer_finish(struct file_writer *writer, struct error *err);
 /* Removes the partial file and frees the writer. NULL is allowed. */
 void file_writer_abandon(struct file_writer *writer);
+
+/* Makes a name that was given to a file or folder survive a power cut. A refusal is not an error: the data is whole either way. */
+void file_sync_directory_of(const char *path);

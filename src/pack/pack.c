@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/cpu_info.h"
 #include "base/file.h"
+#include "base/file_writer.h"
 #include "base/memory.h"
 #include "pack/checksums.h"
 #include "pack/pack_directory.h"
@@ -169,7 +170,7 @@ static enum status finish_folder(struct packing *p, const struct places *places,
     TRY(status);
     if (rename(places->data, places->whole) != 0)
         return error_set(err, STATUS_IO, "%s: cannot rename: %s", places->data, strerror(errno));
-    pack_sync_folder_of(places->whole);
+    file_sync_directory_of(places->whole);
     return STATUS_OK;
 }
 
@@ -203,7 +204,7 @@ static enum status finish(struct packing *p, const struct places *places, struct
         TRY(finish_folder(p, places, rest, err));
     if (rename(places->partial, places->out) != 0)
         return error_set(err, STATUS_IO, "%s: cannot rename to %s: %s", places->partial, places->out, strerror(errno));
-    pack_sync_folder_of(places->out);
+    file_sync_directory_of(places->out);
     TRY(check_opens(places, err));
     (void)unlink(places->state);
     return STATUS_OK;

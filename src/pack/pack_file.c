@@ -107,21 +107,6 @@ enum status pack_file_check_space(const char *directory, uint64_t needed_bytes, 
                      text_format_size(needed_bytes - free_bytes, missing, sizeof missing));
 }
 
-void pack_sync_folder_of(const char *path) {
-    char folder[PACK_PATH_BYTES];
-    const char *slash = strrchr(path, '/');
-    size_t length = slash ? (size_t)(slash - path) : 0;
-    if (length >= sizeof folder)
-        return;
-    memcpy(folder, path, length);
-    folder[length] = 0;
-    int fd = open(slash ? (length ? folder : "/") : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    (void)fsync(fd);
-    close(fd);
-}
-
 /* ---- the note ---- */
 
 enum status pack_state_write(struct pack_file *file, const struct pack_state *state, struct error *err) {

@@ -32,8 +32,6 @@ MUST_CHECK enum status pack_file_write(struct pack_file *file, uint64_t offset_b
 MUST_CHECK enum status pack_file_sync(struct pack_file *file, struct error *err);
 /* STATUS_IO: the file system that `directory` is in has not so many bytes free for us. */
 MUST_CHECK enum status pack_file_check_space(const char *directory, uint64_t needed_bytes, struct error *err);
-/* Makes the names in the folder of a path last. */
-void pack_sync_folder_of(const char *path);
 
 struct pack_state {
     uint64_t fingerprint;
