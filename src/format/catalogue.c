@@ -223,6 +223,21 @@ static int compare_places(const void *a, const void *b) {
     return (x->offset_bytes > y->offset_bytes) - (x->offset_bytes < y->offset_bytes);
 }
 
+uint64_t catalogue_by_place(const struct catalogue *catalogue, const struct tensor_entry **order) {
+    uint64_t count = 0;
+    bool sorted = true;
+    for (uint64_t i = 0; i < catalogue->tensor_count; i++) {
+        if (catalogue->tensors[i].size_bytes == 0)
+            continue;
+        order[count++] = &catalogue->tensors[i];
+        sorted = sorted && (count < 2 || compare_places(&order[count - 2], &order[count - 1]) <= 0);
+    }
+    if (!sorted)
+        qsort(order, (size_t)count, sizeof *order, compare_places);
+    ASSERT(count <= catalogue->tensor_count);
+    return count;
+}
+
 static enum status check_overlap(const struct tensor_entry **order, uint64_t count, const struct file_set *files, struct error *err) {
     for (uint64_t i = 1; i < count; i++) {
         const struct tensor_entry *a = order[i - 1], *b = order[i];
@@ -249,18 +264,7 @@ enum status catalogue_finish(struct catalogue *catalogue, const struct file_set 
     const struct tensor_entry **order = memory_alloc_array((size_t)catalogue->tensor_count, sizeof *order);
     if (!order)
         return error_set(err, STATUS_NO_MEMORY, "%s: no memory to check %" PRIu64 " tensors", catalogue->path, catalogue->tensor_count);
-    uint64_t count = 0;
-    bool sorted = true;
-    for (uint64_t i = 0; i < catalogue->tensor_count; i++) {
-        if (catalogue->tensors[i].size_bytes == 0)
-            continue;
-        order[count++] = &catalogue->tensors[i];
-        sorted = sorted && (count < 2 || compare_places(&order[count - 2], &order[count - 1]) <= 0);
-    }
-    if (!sorted)
-        qsort(order, (size_t)count, sizeof *order, compare_places);
-    ASSERT(count <= catalogue->tensor_count);
-    enum status status = check_overlap(order, count, files, err);
+    enum status status = check_overlap(order, catalogue_by_place(catalogue, order), files, err);
     memory_free(order);
     if (status == STATUS_OK && catalogue->tensor_count < catalogue->tensor_capacity)
         give_back_spare(catalogue);

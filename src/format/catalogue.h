@@ -70,6 +70,8 @@ const char *catalogue_directory(const struct catalogue *catalogue);
 
 uint64_t catalogue_tensor_count(const struct catalogue *catalogue);
 const struct tensor_entry *catalogue_tensor(const struct catalogue *catalogue, uint64_t index); /* in file order */
+/* Fills order, which has room for all, with the tensors that have bytes, by file and offset; returns how many. */
+uint64_t catalogue_by_place(const struct catalogue *catalogue, const struct tensor_entry **order);
 const struct tensor_entry *catalogue_find(const struct catalogue *catalogue, struct text name); /* NULL: none */
 
 uint64_t catalogue_meta_count(const struct catalogue *catalogue);

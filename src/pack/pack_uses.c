@@ -1,7 +1,6 @@
 /* pack_uses: the slices of the plan's weights, looked up among the tensors by their places. */
 #include "pack/pack_uses.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -16,13 +15,6 @@ struct finder {
     struct tensor_use *uses;
     struct role_names names;
 };
-
-static int compare_places(const void *a, const void *b) {
-    const struct tensor_entry *x = *(const struct tensor_entry *const *)a, *y = *(const struct tensor_entry *const *)b;
-    if (x->file != y->file)
-        return x->file < y->file ? -1 : 1;
-    return (x->offset_bytes > y->offset_bytes) - (x->offset_bytes < y->offset_bytes);
-}
 
 /* The tensor that holds the byte. */
 static const struct tensor_entry *tensor_at(const struct finder *f, uint32_t file, uint64_t offset_bytes) {
@@ -129,10 +121,7 @@ static void mark_splits(struct finder *f, const struct plan_step *step) {
 
 static enum status find(struct finder *f, struct error *err) {
     const struct model *model = f->model;
-    for (uint64_t i = 0, count = catalogue_tensor_count(model->catalogue); i < count; i++)
-        if (catalogue_tensor(model->catalogue, i)->size_bytes > 0)
-            f->order[f->count++] = catalogue_tensor(model->catalogue, i);
-    qsort(f->order, (size_t)f->count, sizeof *f->order, compare_places);
+    f->count = catalogue_by_place(model->catalogue, f->order);
     TRY(role_names_init(&f->names, model->catalogue, model->arch->roles, params_u32(&model->params, PARAM_LAYER_PARTS, 0), err));
     for (uint32_t s = 0; s < model->plan.step_count; s++) {
         const struct plan_step *step = &model->plan.steps[s];

@@ -31,15 +31,8 @@ struct sums {            /* what the tensors are compared with */
 
 /* ---- preparing ---- */
 
-static int compare_places(const void *a, const void *b) {
-    const struct tensor_entry *x = *(const struct tensor_entry *const *)a, *y = *(const struct tensor_entry *const *)b;
-    if (x->file != y->file)
-        return x->file < y->file ? -1 : 1;
-    return (x->offset_bytes > y->offset_bytes) - (x->offset_bytes < y->offset_bytes);
-}
-
 static enum status prepare(struct verify *v, struct error *err) {
-    uint64_t tensors = catalogue_tensor_count(v->catalogue), used = 0;
+    uint64_t tensors = catalogue_tensor_count(v->catalogue);
     uint32_t files = file_set_count(v->files);
     v->order = memory_alloc_array((size_t)tensors + 1, sizeof *v->order);
     v->hashes = memory_alloc_array((size_t)tensors + 1, sizeof *v->hashes);
@@ -50,11 +43,8 @@ static enum status prepare(struct verify *v, struct error *err) {
     for (uint64_t i = 0; i < tensors; i++) {
         v->bad[i] = FINITE;
         v->hashes[i] = XXH3_64bits(NULL, 0);
-        if (catalogue_tensor(v->catalogue, i)->size_bytes > 0)
-            v->order[used++] = catalogue_tensor(v->catalogue, i);
     }
-    qsort(v->order, (size_t)used, sizeof *v->order, compare_places);
-    for (uint64_t i = used; i-- > 0;) {
+    for (uint64_t i = catalogue_by_place(v->catalogue, v->order); i-- > 0;) {
         v->each[v->order[i]->file].first = i;
         v->each[v->order[i]->file].count++;
     }
