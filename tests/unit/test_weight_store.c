@@ -59,13 +59,19 @@ static void test_resident_bytes_are_right(void **state) {
     }
 }
 
+/* Progress is told as often as something arrives: at least once, and how often beyond that is up to the disk. */
 static void test_loading_can_be_cancelled_and_done_again(void **state) {
     (void)state;
     fixture_open(&f, &fixture_usual);
     for (uint64_t calls = 1; calls < 8; calls++) {
         last_done = 0;
         calls_left = calls;
-        ASSERT_FAILS(store_load_resident(f.store, progress, &f, &f.err), STATUS_CANCELLED, f.err);
+        enum status status = store_load_resident(f.store, progress, &f, &f.err);
+        if (calls > 1 && calls_left > 0) { /* all came in fewer calls */
+            assert_int_equal(status, STATUS_OK);
+            break;
+        }
+        assert_int_equal(status, STATUS_CANCELLED);
         store_check(f.store);
     }
     last_done = calls_left = 0;
