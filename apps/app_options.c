@@ -85,6 +85,11 @@ const struct option_spec option_history = {.name = "history",
                                            .initial = "true",
                                            .help = "count which experts are used, over runs, and read those used most while the disk is "
                                                    "idle; --no-history neither keeps nor uses counts; no text is affected"};
+const struct option_spec option_lookahead = {.name = "lookahead",
+                                             .kind = OPTION_FLAG,
+                                             .initial = "true",
+                                             .help = "ask the next layer's router early and read what it will probably choose; no text is "
+                                                     "affected"};
 const struct option_spec option_metrics = {
     .name = "metrics", .kind = OPTION_TEXT, .value = "FILE", .help = "write times, reads, hits, memory and the machine's bounds as JSON"};
 const struct option_spec option_quiet = {

@@ -61,6 +61,7 @@ static int load(const struct options *options, sluice_model *model) {
     uint64_t started_ns = 0;
     app_load_options(options, &load, &started_ns);
     load.history = options_flag(options, "history");
+    load.no_lookahead = !options_flag(options, "lookahead");
     app_watch(model);
     sluice_status status = sluice_load(model, &load, &error);
     app_watch(NULL);

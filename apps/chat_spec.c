@@ -12,10 +12,17 @@ static const struct option_spec max_tokens = {.name = "max-tokens",
                                               .initial = "0",
                                               .maximum = 16777216,
                                               .help = "longest answer in tokens; 0: as many as the context holds"};
-static const struct option_spec *const table[] = {
-    &system_text,          &max_tokens,          &option_temp,        &option_top_k, &option_top_p,   &option_min_p,        &option_seed,
-    &option_chat_template, &option_reply_format, &option_ram,         &option_ctx,   &option_threads, &option_chunk,        &option_reader,
-    &option_history,       &option_isa,          &option_activations, &option_quiet, &option_verbose, &option_print_config, NULL};
+static const struct option_spec *const table[] = {&system_text,         &max_tokens,
+                                                  &option_temp,         &option_top_k,
+                                                  &option_top_p,        &option_min_p,
+                                                  &option_seed,         &option_chat_template,
+                                                  &option_reply_format, &option_ram,
+                                                  &option_ctx,          &option_threads,
+                                                  &option_chunk,        &option_reader,
+                                                  &option_history,      &option_lookahead,
+                                                  &option_isa,          &option_activations,
+                                                  &option_quiet,        &option_verbose,
+                                                  &option_print_config, NULL};
 const struct command_spec app_chat_spec = {
     .name = "chat",
     .arguments = "MODEL",

@@ -45,39 +45,13 @@ static const struct option_spec print_plan = {
 static const struct option_spec trace = {
     .name = "trace", .kind = OPTION_TEXT, .value = "FILE", .help = "write which experts were wanted, for sluice trace"};
 
-static const struct option_spec *const table[] = {&prompt,
-                                                  &prompt_file,
-                                                  &option_ids,
-                                                  &plain,
-                                                  &max_tokens,
-                                                  &option_temp,
-                                                  &option_top_k,
-                                                  &option_top_p,
-                                                  &option_min_p,
-                                                  &option_seed,
-                                                  &option_ram,
-                                                  &option_ctx,
-                                                  &option_threads,
-                                                  &option_chunk,
-                                                  &option_reader,
-                                                  &option_isa,
-                                                  &option_activations,
-                                                  &print_ids,
-                                                  &ignore_eos,
-                                                  &stop,
-                                                  &option_schema,
-                                                  &option_json,
-                                                  &option_regex,
-                                                  &option_grammar,
-                                                  &option_choice,
-                                                  &option_history,
-                                                  &print_plan,
-                                                  &option_metrics,
-                                                  &trace,
-                                                  &option_quiet,
-                                                  &option_verbose,
-                                                  &option_print_config,
-                                                  NULL};
+static const struct option_spec *const table[] = {
+    &prompt,         &prompt_file,    &option_ids,          &plain,       &max_tokens,         &option_temp,
+    &option_top_k,   &option_top_p,   &option_min_p,        &option_seed, &option_ram,         &option_ctx,
+    &option_threads, &option_chunk,   &option_reader,       &option_isa,  &option_activations, &print_ids,
+    &ignore_eos,     &stop,           &option_schema,       &option_json, &option_regex,       &option_grammar,
+    &option_choice,  &option_history, &option_lookahead,    &print_plan,  &option_metrics,     &trace,
+    &option_quiet,   &option_verbose, &option_print_config, NULL};
 
 static const struct command_spec spec = {
     .name = "generate",
@@ -169,6 +143,7 @@ static int generate(const struct options *options, sluice_model *model, uint32_t
     app_load_options(options, &load, &started_ns);
     load.forms = constraint != NULL;
     load.history = options_flag(options, "history");
+    load.no_lookahead = !options_flag(options, "lookahead");
     fit_context(options, model, count, &load);
     if (sluice_load(model, &load, &error) != SLUICE_OK) {
         log_progress_end();

@@ -81,6 +81,7 @@ static int run(const struct options *options) {
         return app_fail(&error);
     app_load_options(options, &load, &started_ns);
     load.history = options_flag(options, "history");
+    load.no_lookahead = !options_flag(options, "lookahead");
     load.forms = true;
     sluice_status status = SLUICE_OK;
     if (options_text(options, "chat-template"))

@@ -10,7 +10,7 @@
 #include "engine/engine_internal.h"
 #include "engine/machine.h"
 
-#define QUEUE_DEPTH 32  /* requests in flight; the store splits and orders them */
+#define QUEUE_DEPTH 128 /* requests in flight; the store splits and orders them */
 #define LARGE_ARRAY 256 /* metadata lists longer than this are the tokenizer's */
 #define END_IDS_MAX 64
 
@@ -300,6 +300,7 @@ static enum status wrap_queue(struct sluice_model *m, struct error *err) {
 static enum status load_weights(struct sluice_model *m, const sluice_load_options *options, struct error *err) {
     const struct memory_plan *p = &m->memory;
     TRY(open_queue(m, options->reader, err));
+    m->look_ahead = !options->no_lookahead;
     m->memory.plan.reader = m->queue->operations->name;
     TRY(wrap_queue(m, err));
     const struct store_options store = {.files = m->files,
@@ -338,6 +339,7 @@ static enum status load_executor(struct sluice_model *m, uint32_t model, struct 
                                               .recurrent = *recurrent,
                                               .max_rows = p->max_rows,
                                               .max_logit_rows = p->logit_rows,
+                                              .look_ahead = m->look_ahead,
                                               .context = p->plan.context,
                                               .cancel = &m->cancel,
                                               .between_steps = engine_watch_memory,

@@ -64,6 +64,7 @@ struct sluice_model {
     struct request_numbers numbers;
     struct pressure_watch pressure;
     uint32_t steps_watched;
+    bool look_ahead;
     struct engine_history *history; /* NULL: none is kept */
     struct engine_trace *trace;     /* NULL: nobody wants one */
     atomic_bool cancel;

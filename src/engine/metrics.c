@@ -74,16 +74,18 @@ static json_t *reads_json(const struct request_numbers *n) {
     double last_half = end > half + 1 ? hit_rate(n->hits[end - 1] - n->hits[half], n->misses[end - 1] - n->misses[half])
                                       : hit_rate(last->hits - first->hits, last->misses - first->misses);
     uint64_t read = last->read_bytes - first->read_bytes, demanded = last->demanded_bytes - first->demanded_bytes;
-    return json_pack(
-        "{s:I,s:I,s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:I,s:I,s:I,s:I}", "load_bytes", (json_int_t)last->resident_bytes, "prompt_read_bytes",
-        (json_int_t)(first->read_bytes - n->before.read_bytes), "read_bytes", (json_int_t)(last->read_bytes - n->before.read_bytes),
-        "demanded_bytes", (json_int_t)(last->demanded_bytes - n->before.demanded_bytes), "read_bytes_per_token", (double)read * per,
-        "demanded_bytes_per_token", (double)demanded * per, "wasted_bytes_per_token",
-        read > demanded ? (double)(read - demanded) * per : 0.0, "hit_rate",
-        hit_rate(last->hits - n->before.hits, last->misses - n->before.misses), "hit_rate_decode",
-        hit_rate(last->hits - first->hits, last->misses - first->misses), "hit_rate_last_half", last_half, "reads",
-        (json_int_t)(last->reads - n->before.reads), "read_retries", (json_int_t)(last->read_retries - n->before.read_retries), "evictions",
-        (json_int_t)(last->evictions - n->before.evictions), "prefilled_bytes", (json_int_t)last->prefilled_bytes);
+    return json_pack("{s:I,s:I,s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:I,s:I,s:I,s:I,s:I,s:I}", "load_bytes", (json_int_t)last->resident_bytes,
+                     "prompt_read_bytes", (json_int_t)(first->read_bytes - n->before.read_bytes), "read_bytes",
+                     (json_int_t)(last->read_bytes - n->before.read_bytes), "demanded_bytes",
+                     (json_int_t)(last->demanded_bytes - n->before.demanded_bytes), "read_bytes_per_token", (double)read * per,
+                     "demanded_bytes_per_token", (double)demanded * per, "wasted_bytes_per_token",
+                     read > demanded ? (double)(read - demanded) * per : 0.0, "hit_rate",
+                     hit_rate(last->hits - n->before.hits, last->misses - n->before.misses), "hit_rate_decode",
+                     hit_rate(last->hits - first->hits, last->misses - first->misses), "hit_rate_last_half", last_half, "reads",
+                     (json_int_t)(last->reads - n->before.reads), "read_retries", (json_int_t)(last->read_retries - n->before.read_retries),
+                     "evictions", (json_int_t)(last->evictions - n->before.evictions), "prefilled_bytes", (json_int_t)last->prefilled_bytes,
+                     "expected_bytes", (json_int_t)(last->expected_bytes - n->before.expected_bytes), "expected_used_bytes",
+                     (json_int_t)(last->expected_used_bytes - n->before.expected_used_bytes));
 }
 
 static json_t *times_json(const struct sluice_model *m) {

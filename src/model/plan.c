@@ -76,7 +76,7 @@ enum status plan_add_rope(struct plan *plan, const struct rope_spec *rope, uint3
 }
 
 struct plan_step plan_step_of(enum op_kind kind, int32_t layer) {
-    struct plan_step step = {.op.kind = kind, .layer = layer};
+    struct plan_step step = {.op.kind = kind, .layer = layer, .ahead = PLAN_NONE};
     for (int i = 0; i < OP_BUFFERS_MAX; i++)
         step.in[i] = step.out[i] = PLAN_NONE;
     for (int i = 0; i < OP_WEIGHTS_MAX; i++)
@@ -115,6 +115,7 @@ void plan_deinit(struct plan *plan) {
     for (uint32_t i = 0; i < plan->rope_count; i++)
         memory_free(plan->ropes[i].inverse_frequencies);
     memory_free(plan->steps);
+    memory_free(plan->aheads);
     memory_free(plan->buffers);
     memory_free(plan->weights);
     memory_free(plan->constants);

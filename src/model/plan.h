@@ -21,7 +21,8 @@
 #include "op/op.h"
 
 #define PLAN_NONE UINT32_MAX
-#define WEIGHT_SLICES 3 /* codes, scales, biases */
+#define WEIGHT_SLICES 3    /* codes, scales, biases */
+#define PLAN_AHEAD_STEPS 3 /* norm, product, router */
 
 struct weight_slice {
     uint32_t file;
@@ -69,6 +70,13 @@ struct plan_step {
     int32_t layer;
     uint32_t in[OP_BUFFERS_MAX], out[OP_BUFFERS_MAX];          /* buffers or PLAN_NONE */
     uint32_t weight[OP_WEIGHTS_MAX], constant[OP_WEIGHTS_MAX]; /* or PLAN_NONE */
+    uint32_t ahead;                                            /* of a mixture: in aheads, or PLAN_NONE */
+};
+
+/* The router of the next mixture, asked at this one: its steps once more, where out[i] takes the place of their results. */
+struct plan_ahead {
+    uint32_t mixture; /* step whose experts it tells */
+    uint32_t steps[PLAN_AHEAD_STEPS], out[PLAN_AHEAD_STEPS];
 };
 
 enum state_kind { STATE_KV, STATE_RECURRENT };
@@ -111,6 +119,8 @@ struct plan {
     uint32_t state_count, state_capacity;
     struct rope_spec *ropes;
     uint32_t rope_count, rope_capacity;
+    struct plan_ahead *aheads; /* set by plan_finish */
+    uint32_t ahead_count;
     uint32_t logits;                          /* the output buffer, width vocab */
     uint32_t features, features_width;        /* what a drafter's next row reads, kept to the end of a pass; width 0: nobody does */
     struct plan_entry given, own;             /* a drafter: features of its target; of its own row before */
@@ -139,6 +149,8 @@ static inline const float *plan_constant_data(const struct plan *plan, uint32_t 
     return constant == PLAN_NONE ? NULL : plan->constant_data + plan->constants[constant].offset;
 }
 
+/* Part of plan_finish (plan_ahead.c): finds the routers that can be asked early; lifetimes of the other buffers must be known. */
+MUST_CHECK enum status plan_look_ahead(struct plan *plan, struct error *err);
 /* Lifetimes -> offsets, checks that every buffer is written before it is read. */
 MUST_CHECK enum status plan_finish(struct plan *plan, struct error *err);
 /* Bytes that one token needs of a weight (experts: top_k of them) and in all. */

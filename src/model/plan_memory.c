@@ -73,6 +73,7 @@ enum status plan_finish(struct plan *plan, struct error *err) {
         CHECK(!plan->buffers[plan->features].selected_rows);
         plan->buffers[plan->features].last_step = plan->step_count;
     }
+    TRY(plan_look_ahead(plan, err));
     plan->row_floats = plan->selected_row_floats = 0;
     for (uint32_t i = 0; i < plan->buffer_count; i++) {
         struct plan_buffer *b = &plan->buffers[i];

@@ -174,7 +174,9 @@ static float *buffer_data(const struct executor *x, const struct plan_buffer *bu
                                  : x->row_arena + buffer->offset * x->options.max_rows;
 }
 
-static void resolve_buffers(const struct executor *x, const struct plan_step *step, struct op_call *call) {
+float *executor_buffer(const struct executor *x, uint32_t buffer) { return buffer_data(x, &x->options.plan->buffers[buffer]); }
+
+void executor_resolve_buffers(const struct executor *x, const struct plan_step *step, struct op_call *call) {
     const struct plan *plan = x->options.plan;
     for (int i = 0; i < OP_BUFFERS_MAX; i++) {
         if (step->in[i] != PLAN_NONE) {
@@ -257,7 +259,7 @@ static enum status run_step(struct executor *x, const struct plan_step *step, st
         call.rows = x->selected_count;
         call.selected = x->selected;
     }
-    resolve_buffers(x, step, &call);
+    executor_resolve_buffers(x, step, &call);
     resolve_state(x, step, &call);
     switch (step->op.kind) {
     case OP_EMBED:

@@ -41,6 +41,7 @@ struct executor_options {
     const struct kv_cache *target_kv;   /* a drafter: of its target, borrowed; else NULL */
     struct recurrent_state *recurrent;  /* borrowed; NULL where the plan has none */
     uint32_t max_rows, max_logit_rows;
+    bool look_ahead;                      /* mixtures are told to the store before their layer, where its cache serves them */
     uint32_t context;                     /* positions that a sequence may have: some rotations depend on it (model/rope.h) */
     const atomic_bool *cancel;            /* or NULL */
     void (*between_steps)(void *context); /* or NULL: when nothing cached is wanted or leased, many times a pass */

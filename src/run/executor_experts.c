@@ -34,6 +34,8 @@ static void cut_scratch(struct cutter *cutter, struct experts_scratch *s, const 
     s->ranks = cut(cutter, experts ? pairs : 0, sizeof *s->ranks);
     s->pair_of = cut(cutter, parked, sizeof *s->pair_of);
     s->park = cut(cutter, parked * plan->hidden, sizeof *s->park);
+    s->expected = cut(cutter, experts, sizeof *s->expected);
+    s->votes = cut(cutter, experts, sizeof *s->votes);
 }
 
 size_t experts_scratch_bytes(const struct plan *plan, uint32_t max_rows) {
@@ -170,6 +172,7 @@ static enum status run_cached(struct executor *x, struct experts_pass *pass, enu
     for (uint32_t i = 0; i < pass->used; i++)
         s->wanted[i] = record_of(x, pass->step, s->ids[i]);
     TRY(store_want(x->options.store, s->wanted, pass->used, order, err));
+    TRY(executor_look_ahead(x, pass->step, err));                            /* while what is wanted now loads */
     uint32_t pieces = x->options.records->records[s->wanted[0]].piece_count; /* all of them */
     while (pass->done < pass->used) {
         struct weight_lease lease;

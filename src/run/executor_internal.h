@@ -21,6 +21,8 @@ struct experts_scratch {         /* sized for the largest experts step */
     uint32_t *rows, *ranks;      /* [max_rows * top_k] */
     uint32_t *pair_of;           /* [PARK_ROWS * top_k] */
     float *park;                 /* [PARK_ROWS * top_k][hidden] */
+    weight_id *expected;         /* [experts] of the next mixture */
+    uint32_t *votes;             /* [experts] rows that will probably choose one */
 };
 
 struct executor {
@@ -50,6 +52,9 @@ struct executor {
 
 #define PARK_ROWS 8 /* up to this many rows outputs wait for their turn; more rows take the experts in order */
 
+/* Where a buffer of the plan lies; a step's buffers and constants, with their widths, into a call. */
+float *executor_buffer(const struct executor *x, uint32_t buffer);
+void executor_resolve_buffers(const struct executor *x, const struct plan_step *step, struct op_call *call);
 /* Hands an op to the backend and counts its time. */
 MUST_CHECK enum status executor_compute(struct executor *x, const struct op *op, const struct op_call *call, struct error *err);
 /* Whether the owner asked to stop; and the status that says so. */
@@ -60,6 +65,9 @@ MUST_CHECK enum status executor_was_cancelled(struct error *err);
 MUST_CHECK enum status executor_bind_weights(struct executor *x, struct error *err);
 MUST_CHECK enum status executor_run_matmul(struct executor *x, const struct plan_step *step, struct op_call *call, struct error *err);
 MUST_CHECK enum status executor_run_embed(struct executor *x, const struct plan_step *step, struct op_call *call, struct error *err);
+
+/* executor_ahead.c: tells the store what the mixture after this one will probably want, where that can be told and pays. */
+MUST_CHECK enum status executor_look_ahead(struct executor *x, const struct plan_step *step, struct error *err);
 
 /* executor_experts.c */
 size_t experts_scratch_bytes(const struct plan *plan, uint32_t max_rows);

@@ -103,7 +103,7 @@ static void forget(struct expert_cache *cache, uint32_t slot) {
         cache->held[s->class_index]--;
     if (!s->lost)
         cache->slot_of[s->load.id] = INDEX_NONE;
-    s->lost = false;
+    s->lost = s->expected = false;
     s->load = (struct record_load){.id = WEIGHT_NONE};
 }
 
@@ -150,6 +150,17 @@ static void begin_load(struct expert_cache *cache, uint32_t slot, weight_id id) 
     cache->slot_of[id] = slot;
 }
 
+/* A listed slot, empty or with a victim, leaves its list empty. */
+static void take_out(struct expert_cache *cache, uint32_t slot) {
+    const struct cache_slot *s = &cache->slots[slot];
+    CHECK(!pinned(s) && s->load.in_flight == 0);
+    leave_list(cache, slot);
+    if (s->load.id != WEIGHT_NONE) {
+        forget(cache, slot);
+        counter_add(&cache->counters->evictions, 1);
+    }
+}
+
 uint32_t expert_cache_place(struct expert_cache *cache, weight_id id) {
     CHECK(cache->slot_of[id] == INDEX_NONE);
     uint32_t c = expert_cache_class_of(cache, id), slot = cache->empty[c].first;
@@ -157,22 +168,18 @@ uint32_t expert_cache_place(struct expert_cache *cache, weight_id id) {
         slot = cache->order[c].first;
     if (slot == INDEX_NONE)
         return INDEX_NONE;
-    struct cache_slot *s = &cache->slots[slot];
-    CHECK(!pinned(s) && s->load.in_flight == 0);
-    leave_list(cache, slot);
-    if (s->load.id != WEIGHT_NONE) {
-        forget(cache, slot);
-        counter_add(&cache->counters->evictions, 1);
-    }
+    take_out(cache, slot);
     begin_load(cache, slot, id);
     index_list_append(&cache->demand, cache->links, slot);
-    s->in_demand = true;
+    cache->slots[slot].in_demand = true;
     return slot;
 }
 
 static void end_ahead(struct expert_cache *cache, uint32_t slot) {
-    CHECK(cache->held[cache->slots[slot].class_index] > 0);
-    cache->held[cache->slots[slot].class_index]--;
+    if (is_open(cache, slot)) {
+        CHECK(cache->held[cache->slots[slot].class_index] > 0);
+        cache->held[cache->slots[slot].class_index]--;
+    }
     cache->slots[slot].ahead = false;
 }
 
@@ -189,13 +196,18 @@ void expert_cache_lose(struct expert_cache *cache, uint32_t slot) {
     expert_cache_settle(cache, slot);
 }
 
-uint32_t expert_cache_place_ahead(struct expert_cache *cache, weight_id id) {
+uint32_t expert_cache_place_ahead(struct expert_cache *cache, weight_id id, bool expected) {
     uint32_t c = expert_cache_class_of(cache, id), slot = cache->empty[c].first;
+    if (slot == INDEX_NONE && expected)
+        slot = cache->order[c].first;
     if (slot == INDEX_NONE || cache->slot_of[id] != INDEX_NONE || cache->open[c] - cache->held[c] < 2)
         return INDEX_NONE;
-    leave_list(cache, slot);
+    take_out(cache, slot);
     begin_load(cache, slot, id);
     cache->slots[slot].ahead = true;
+    cache->slots[slot].expected = expected;
+    if (expected)
+        counter_add(&cache->counters->expected_bytes, record_map_piece_bytes(cache->map, id));
     cache->held[c]++;
     return slot;
 }
@@ -218,6 +230,7 @@ void expert_cache_pin(struct expert_cache *cache, uint32_t slot, uint32_t item) 
     CHECK(slot < cache->slot_count && cache->slots[slot].item == INDEX_NONE && item != INDEX_NONE); /* else listed twice */
     leave_list(cache, slot);
     cache->slots[slot].item = item;
+    cache->slots[slot].expected = false;
     if (cache->slots[slot].ahead)
         end_ahead(cache, slot);
     if (!cache->slots[slot].in_demand && record_load_has_part(cache->map, &cache->slots[slot].load)) {
@@ -255,12 +268,12 @@ void expert_cache_settle(struct expert_cache *cache, uint32_t slot) {
     }
     if (pinned(s) || s->listed || !record_load_settled(cache->map, &s->load))
         return;
-    bool ahead = s->ahead;
-    if (ahead)
+    bool next_victim = s->ahead && !s->expected;
+    if (s->ahead)
         end_ahead(cache, slot);
     if (!record_load_whole(cache->map, &s->load))
         forget(cache, slot);
-    enter_list(cache, slot, ahead);
+    enter_list(cache, slot, next_victim);
 }
 
 void expert_cache_reset(struct expert_cache *cache) {
@@ -287,6 +300,8 @@ static void move(struct expert_cache *cache, uint32_t from, uint32_t to) {
         forget(cache, to);
     memcpy(cache->memory.base + offset_of(cache, to), source->load.memory, record_map_memory_bytes(cache->map, source->load.id));
     target->load = source->load;
+    target->expected = source->expected;
+    source->expected = false;
     target->load.memory = cache->memory.base + offset_of(cache, to);
     target->listed = true;
     index_list_insert(&cache->order[source->class_index], cache->links, to, from);

@@ -30,6 +30,7 @@ struct cache_slot {
     uint32_t leases;
     uint8_t class_index;
     bool listed, in_demand; /* listed: among the empty ones or in the order of its class */
+    bool expected;          /* was read because a step is expected to want it, and none has yet */
     bool ahead;             /* loads ahead of any want, when the disk has nothing else to do; not in demand */
     bool lost;              /* a read was waited for in vain: kept aside until it is reaped, and its record may load elsewhere */
 };
@@ -68,10 +69,11 @@ uint64_t expert_cache_limit(struct expert_cache *cache, uint64_t limit_bytes);
  * all are pinned. */
 uint32_t expert_cache_place(struct expert_cache *cache, weight_id id);
 /*
- * Begins to load a record ahead of any want, in an empty slot, and not in demand: the caller asks for its parts. It becomes the next
- * victim. INDEX_NONE: it is there, or no slot is empty, or a step would have none left.
+ * Begins to load a record ahead of any want, not in demand: the caller asks for its parts. One that is expected takes an empty slot or
+ * evicts the next victim, and becomes the last one; another takes an empty slot and becomes the next one. INDEX_NONE: it is there, or there
+ * is no such slot, or a step would have none left.
  */
-uint32_t expert_cache_place_ahead(struct expert_cache *cache, weight_id id);
+uint32_t expert_cache_place_ahead(struct expert_cache *cache, weight_id id, bool expected);
 /* What loads ahead and is not asked for in whole is given up. */
 void expert_cache_cancel_ahead(struct expert_cache *cache, uint32_t slot);
 /* A read of the slot was waited for in vain; its load has failed. It may be pinned. */

@@ -46,7 +46,7 @@ static struct record_load *next_load(struct weight_store *store) {
         }
         if (prefill->next == prefill->count)
             return NULL;
-        prefill->slot = expert_cache_place_ahead(&store->cache, prefill->ids[prefill->next++]);
+        prefill->slot = expert_cache_place_ahead(&store->cache, prefill->ids[prefill->next++], false);
     }
 }
 

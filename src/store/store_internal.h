@@ -5,6 +5,7 @@
  *   expert_step.c    want, take, wait_pieces, want_end
  *   resident.c       store_load_resident
  *   range_read.c     store_read_ranges
+ *   expected.c       store_expect: what the next step will probably want
  *   prefill.c        store_prefill, store_tend
  *   store_check.c    store_check
  */
@@ -57,6 +58,13 @@ struct store_prefill {
     uint32_t in_flight; /* reads of it, and of earlier ones */
 };
 
+/* Records that the next step will probably want. */
+struct store_expected {
+    weight_id *ids; /* room for every cached record; NULL: none is cached */
+    uint32_t count, next;
+    uint32_t slot; /* that loads and has parts left, or INDEX_NONE */
+};
+
 struct weight_store {
     struct record_map map;
     struct store_counters counters;
@@ -65,6 +73,7 @@ struct weight_store {
     struct layer_stream stream;
     struct expert_step step;
     struct store_prefill prefill;
+    struct store_expected expected;
     uint32_t *usage; /* per record, how often a step of few rows wanted it; NULL: nobody counts */
     struct blocking_reads blocking;
     const uint8_t *lives;       /* borrowed */
@@ -83,6 +92,8 @@ struct weight_store {
 bool store_reap(struct weight_store *store, bool wait);
 /* Gives slots to pending items, then submits: what experts wait for, then read-ahead. */
 void store_pump(struct weight_store *store);
+/* Asks for what is expected when all that is wanted was asked for, up to `depth` reads in flight. */
+void expected_pump(struct weight_store *store, unsigned depth);
 /* Asks for what is to be read ahead of any want while nothing else waits, and less than limit_bytes are in flight: one part at least. */
 void prefill_pump(struct weight_store *store, uint64_t limit_bytes);
 /* Such a read was reaped; was lost. */

@@ -59,6 +59,11 @@ static enum status init(struct weight_store *store, const struct store_options *
         if (!store->usage || !store->prefill.ids)
             return error_set(err, STATUS_NO_MEMORY, "no memory to count the use of %u experts", store->cache.record_count);
     }
+    if (store->cache.record_count > 0) {
+        store->expected.ids = memory_alloc_array(store->cache.record_count, sizeof *store->expected.ids);
+        if (!store->expected.ids)
+            return error_set(err, STATUS_NO_MEMORY, "no memory to foretell the use of %u experts", store->cache.record_count);
+    }
     TRY(expert_step_init(&store->step, store->cache.record_count, err));
     return weight_region_create(&store->staging, &store->map, STORE_STAGING_BYTES, MEMORY_STAGING, false, err);
 }
@@ -71,7 +76,7 @@ enum status store_create(const struct store_options *options, struct weight_stor
     if (!store)
         return error_set(err, STATUS_NO_MEMORY, "no memory for a weight store");
     store->lives = options->lives;
-    store->prefill.slot = INDEX_NONE;
+    store->prefill.slot = store->expected.slot = INDEX_NONE;
     enum status status = init(store, options, err);
     if (status == STATUS_OK)
         *out = store;
@@ -102,6 +107,7 @@ bool store_destroy(struct weight_store *store) {
     }
     weight_region_destroy(&store->staging);
     expert_step_deinit(&store->step);
+    memory_free(store->expected.ids);
     memory_free(store->prefill.ids);
     memory_free(store->usage);
     expert_cache_deinit(&store->cache);
@@ -122,7 +128,8 @@ void store_reset(struct weight_store *store) {
     expert_cache_reset(&store->cache);
     layer_stream_reset(&store->stream);
     store->blocking = (struct blocking_reads){0};
-    store->prefill.slot = INDEX_NONE;
+    store->prefill.slot = store->expected.slot = INDEX_NONE;
+    store->expected.count = store->expected.next = 0;
 }
 
 /* ---- reads ---- */
@@ -259,13 +266,18 @@ void store_drain(struct weight_store *store) {
         (void)store_reap(store, true);
 }
 
+/* What read-ahead may fill of the queue. */
+static unsigned depth_ahead(const struct weight_store *store) {
+    unsigned depth = store->reader.depth;
+    if (store->cache.record_count == 0 || depth == 1)
+        return depth;
+    return depth - (depth >= DEMAND_SHARE ? depth / DEMAND_SHARE : 1);
+}
+
 static void read_ahead(struct weight_store *store) {
     struct reader *reader = &store->reader;
-    unsigned reserve = 0;
-    if (store->cache.record_count > 0 && reader->depth > 1)
-        reserve = reader->depth >= DEMAND_SHARE ? reader->depth / DEMAND_SHARE : 1;
     layer_stream_fill(&store->stream);
-    while (reader->in_flight < reader->depth - reserve && (reader_awaited(reader) == 0 || reader->in_flight_bytes < AHEAD_BYTES_MAX)) {
+    while (reader->in_flight < depth_ahead(store) && (reader_awaited(reader) == 0 || reader->in_flight_bytes < AHEAD_BYTES_MAX)) {
         struct record_load *load = layer_stream_demand(&store->stream);
         if (!load || !reader_submit_part(reader, &store->map, load, READ_FOR_STREAM, 0))
             return;
@@ -283,6 +295,7 @@ void store_pump(struct weight_store *store) {
     }
     if (store->stream.order_count > 0) /* what is left of the queue: demand ends above when all is submitted or nothing more is taken */
         read_ahead(store);
+    expected_pump(store, depth_ahead(store));
     prefill_pump(store, 0);
     reader_flush(&store->reader);
 }
@@ -306,7 +319,9 @@ void store_cache_limit(struct weight_store *store, uint64_t limit_bytes) {
         return;
     if (store->prefill.slot != INDEX_NONE)
         expert_cache_cancel_ahead(&store->cache, store->prefill.slot);
-    store->prefill.slot = INDEX_NONE;
+    if (store->expected.slot != INDEX_NONE)
+        expert_cache_cancel_ahead(&store->cache, store->expected.slot);
+    store->prefill.slot = store->expected.slot = INDEX_NONE;
     uint64_t before = counter_read(&c->given_back_bytes), bytes = expert_cache_limit(&store->cache, limit_bytes);
     atomic_store_explicit(&c->cache_limit_bytes, bytes, memory_order_relaxed);
     counter_add(&c->given_back_times, counter_read(&c->given_back_bytes) > before);
@@ -410,6 +425,8 @@ void store_stats_read(const struct weight_store *store, struct store_stats *out)
         .hit_bytes = counter_read(&c->hit_bytes),
         .evictions = counter_read(&c->evictions),
         .prefilled_bytes = counter_read(&c->prefilled_bytes),
+        .expected_bytes = counter_read(&c->expected_bytes),
+        .expected_used_bytes = counter_read(&c->expected_used_bytes),
         .cache_limit_bytes = counter_read(&c->cache_limit_bytes),
         .given_back_bytes = counter_read(&c->given_back_bytes),
         .given_back_times = counter_read(&c->given_back_times),

@@ -157,6 +157,13 @@ const uint32_t *store_usage(const struct weight_store *store);
  */
 void store_prefill(struct weight_store *store, const weight_id *ids, uint32_t count);
 bool store_tend(struct weight_store *store);
+/*
+ * Cached records that the next step will probably want, in the order in which it will, no duplicates; replaces what was told before. May be
+ * called after store_want of the step before. They are read when all that is wanted was asked for, and counted as misses when they are
+ * wanted. store_may_expect: whether telling is of any use: too little of what was told came true, or nothing is cached.
+ */
+bool store_may_expect(const struct weight_store *store);
+void store_expect(struct weight_store *store, const weight_id *ids, uint32_t count);
 /* Of the limit: what records take. */
 uint64_t store_cache_used_bytes(const struct weight_store *store);
 /* The pages of a mapped model may go when the system needs memory; they come again from the file when they are used. */
@@ -179,10 +186,11 @@ struct store_stats {         /* totals since create; monotonic where not said ot
     uint64_t hits, misses;   /* CACHED records wanted */
     uint64_t hit_bytes;
     uint64_t evictions;
-    uint64_t prefilled_bytes;                    /* read ahead by store_prefill */
-    uint64_t cache_limit_bytes;                  /* of the slots in use now: not monotonic */
-    uint64_t given_back_bytes, given_back_times; /* cache memory, by store_cache_limit */
-    uint64_t stall_ns;                           /* engine thread waited for a read */
+    uint64_t prefilled_bytes;                     /* read ahead by store_prefill */
+    uint64_t expected_bytes, expected_used_bytes; /* read ahead by store_expect; of these, wanted later: counted as missed and demanded */
+    uint64_t cache_limit_bytes;                   /* of the slots in use now: not monotonic */
+    uint64_t given_back_bytes, given_back_times;  /* cache memory, by store_cache_limit */
+    uint64_t stall_ns;                            /* engine thread waited for a read */
     uint64_t reads, read_retries;
     uint64_t load_ns; /* store_load_resident */
 };

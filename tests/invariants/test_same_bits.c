@@ -1,6 +1,6 @@
 /*
- * test_same_bits: placement decides speed, never a bit. Budget, reader, threads, instruction set, prompt chunk and the number of logit rows
- * change neither the logits of a prompt nor the ids that are drawn, at temperature 0 and above.
+ * test_same_bits: placement decides speed, never a bit. Budget, reader, threads, instruction set, prompt chunk, look-ahead and the number
+ * of logit rows change neither the logits of a prompt nor the ids that are drawn, at temperature 0 and above.
  *
  * Model   `base` is what the plainest configuration gives: everything in memory, one thread, reference kernels, one read at a time.
  *         Every other configuration is compared with it by memcmp. One setting at a time is turned first, then all at once by chance from
@@ -10,6 +10,7 @@
 
 #include <math.h>
 
+#include "engine/engine_internal.h"
 #include "io/read_queue.h"
 #include "kernel/kernel.h"
 
@@ -17,18 +18,19 @@ enum { PROMPT_MAX = 260, GENERATED = 16, CHANCE_ROUNDS = 10 };
 
 static const struct subject {
     const char *path;
-    uint32_t prompt; /* tokens of the prompt of the first test */
+    uint32_t prompt;  /* tokens of the prompt of the first test */
+    bool looks_ahead; /* has mixtures, and budgets above that leave room */
 } subjects[] = {
-    {"models/qwen3_moe", 70},
-    {"models/gemma3", 70},               /* windows */
-    {"models/llama-tied-bias.gguf", 70}, /* a table that is embedding and head */
-    {"gguf/split/qwen3_moe-00001-of-00005.gguf", 70},
-    {"models/mlx-qwen3_moe-mixed", 70}, /* scales apart from weights */
-    {"models/gpt_oss-mxfp4", 70},       /* sinks */
-    {"models/deepseek_v32", 70},        /* latent attention, sparse index */
-    {"models/qwen3_next", 70},          /* recurrence */
-    {"models/lfm2_moe", 70},            /* short convolution */
-    {"../../demo/novels-moe-Q4_K_M.gguf", 32},
+    {"models/qwen3_moe", 70, true},
+    {"models/gemma3", 70, false},               /* windows */
+    {"models/llama-tied-bias.gguf", 70, false}, /* a table that is embedding and head */
+    {"gguf/split/qwen3_moe-00001-of-00005.gguf", 70, false},
+    {"models/mlx-qwen3_moe-mixed", 70, false}, /* scales apart from weights */
+    {"models/gpt_oss-mxfp4", 70, false},       /* sinks */
+    {"models/deepseek_v32", 70, false},        /* latent attention, sparse index */
+    {"models/qwen3_next", 70, true},           /* recurrence */
+    {"models/lfm2_moe", 70, true},             /* short convolution */
+    {"../../demo/novels-moe-Q4_K_M.gguf", 32, true},
 };
 
 /* ---- settings ---- */
@@ -43,11 +45,12 @@ static const enum cpu_isa isas[] = {CPU_ISA_REF, CPU_ISA_AVX2, CPU_ISA_AVX512, C
 #endif
 static const uint32_t chunks[] = {1, 2, 7, 63, 512};
 static const uint32_t logit_rows[] = {1, 16};
+static const bool lookaheads[] = {false, true};
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 struct setting { /* indices into the arrays above */
-    size_t budget, reader, threads, isa, chunk, logit_rows;
+    size_t budget, reader, threads, isa, chunk, logit_rows, lookahead;
 };
 
 static const struct setting plainest = {.budget = COUNT(budgets) - 1, .chunk = COUNT(chunks) - 1, .logit_rows = 1};
@@ -76,8 +79,9 @@ static bool machine_has(const struct setting *s) {
 }
 
 static void describe(const struct setting *s, const char *path) {
-    print_error("%s: budget %.2f, reader %d, %u threads, %s, chunk %u, %u logit rows\n", path, budgets[s->budget], (int)readers[s->reader],
-                thread_counts[s->threads], cpu_isa_name(isas[s->isa]), chunks[s->chunk], logit_rows[s->logit_rows]);
+    print_error("%s: budget %.2f, reader %d, %u threads, %s, chunk %u, %u logit rows, lookahead %d\n", path, budgets[s->budget],
+                (int)readers[s->reader], thread_counts[s->threads], cpu_isa_name(isas[s->isa]), chunks[s->chunk], logit_rows[s->logit_rows],
+                lookaheads[s->lookahead]);
 }
 
 static sluice_model *load(const char *path, const struct setting *s, uint32_t context) {
@@ -86,7 +90,8 @@ static sluice_model *load(const char *path, const struct setting *s, uint32_t co
                                    .threads = thread_counts[s->threads],
                                    .isa = cpu_isa_name(isas[s->isa]),
                                    .chunk = chunks[s->chunk],
-                                   .logit_rows = logit_rows[s->logit_rows]};
+                                   .logit_rows = logit_rows[s->logit_rows],
+                                   .no_lookahead = !lookaheads[s->lookahead]};
     double share = budgets[s->budget];
     options.ram = share == 0 ? SLUICE_RAM_MIN : share == 1 ? SLUICE_RAM_ALL : SLUICE_RAM_BYTES;
     if (options.ram == SLUICE_RAM_BYTES)
@@ -116,6 +121,7 @@ struct comparison {
     uint32_t count;
     struct answer base;
     unsigned compared, left_out, different;
+    uint64_t expected_bytes; /* what looking ahead read */
 };
 
 static void compare(struct comparison *c, const struct setting *s) {
@@ -126,6 +132,9 @@ static void compare(struct comparison *c, const struct setting *s) {
     }
     sluice_model *model = load(c->path, s, c->count + GENERATED);
     ask(model, c->prompt, c->count, &answer);
+    struct store_stats stats;
+    store_stats_read(model->store, &stats);
+    c->expected_bytes += stats.expected_bytes;
     sluice_close(model);
     c->compared++;
     bool logits = engine_same_logits(&answer.logits, &c->base.logits), greedy = engine_same_ids(&answer.greedy, &c->base.greedy),
@@ -157,6 +166,12 @@ static void compare_one_by_one(struct comparison *c, struct setting s) {
     turned = s;
     for (turned.logit_rows = 0; turned.logit_rows < COUNT(logit_rows); turned.logit_rows++)
         compare(c, &turned);
+    turned = s;
+    for (turned.budget = 1; turned.budget < COUNT(budgets); turned.budget++)
+        for (turned.lookahead = 0; turned.lookahead < COUNT(lookaheads); turned.lookahead++) {
+            turned.chunk = COUNT(chunks) - 1; /* it is of use for passes of many rows */
+            compare(c, &turned);
+        }
 }
 
 static size_t chance(uint64_t *state, size_t below) {
@@ -172,7 +187,8 @@ static void compare_by_chance(struct comparison *c) {
                             .threads = chance(&state, COUNT(thread_counts)),
                             .isa = chance(&state, COUNT(isas)),
                             .chunk = chance(&state, COUNT(chunks)),
-                            .logit_rows = chance(&state, COUNT(logit_rows))};
+                            .logit_rows = chance(&state, COUNT(logit_rows)),
+                            .lookahead = chance(&state, COUNT(lookaheads))};
         compare(c, &s);
     }
 }
@@ -191,9 +207,11 @@ static void same_bits_for_every_setting(void **state) {
     sluice_close(model);
     compare_one_by_one(&c, (struct setting){.budget = 2, .reader = 1, .threads = 1, .isa = best_isa(), .chunk = 2, .logit_rows = 1});
     compare_by_chance(&c);
-    print_message("%u settings compared, %u left out: this machine lacks them\n", c.compared, c.left_out);
+    print_message("%u settings compared, %u left out: this machine lacks them; %llu KiB read by looking ahead\n", c.compared, c.left_out,
+                  (unsigned long long)c.expected_bytes >> 10);
     free(c.base.logits.rows);
     assert_int_equal(c.different, 0);
+    assert_true(c.expected_bytes > 0 || !subject->looks_ahead);
 }
 
 /* ---- case F14: every length of prompt, cut into chunks that do not divide it ---- */
