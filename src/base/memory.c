@@ -232,10 +232,8 @@ void memory_region_discard(struct memory_region *region, size_t offset_bytes, si
     if (region->locked)
         CHECK(syscall(SYS_munlock, data, last - first) == 0); /* the system's own: sanitizers make munlock do nothing */
     CHECK(madvise(data, last - first, MADV_DONTNEED) == 0);
-    if (region->locked && !lock_pages(data, last - first)) {
-        region->locked = false;
-        atomic_fetch_sub(&memory.locked_bytes, mapped_bytes(region));
-    }
+    if (region->locked && !lock_pages(data, last - first))
+        memory_region_unlock(region); /* all of it: the next discard meets no page that is locked */
 }
 
 /* ---- what is in use ---- */

@@ -3,6 +3,7 @@
 
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/memory.h"
@@ -133,6 +134,32 @@ static void discard_of_a_locked_region(void **state) {
     check_discard(true);
 }
 
+/* The limit was lowered meanwhile (prlimit): what was locked is not locked again, and pages can still be given back. */
+static void discard_when_locking_is_refused_meanwhile(void **state) {
+    (void)state;
+    struct error err;
+    struct memory_region region;
+    struct rlimit limit, none;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    bool root = geteuid() == 0; /* whom no limit binds */
+    ASSERT_OK(memory_region_create(&region, 8 * page, MEMORY_STAGING, true, &err), err);
+    memset(region.data, 9, 8 * page);
+    assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &limit), 0);
+    none = (struct rlimit){.rlim_cur = 0, .rlim_max = limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &none), 0);
+    assert_int_equal(root ? seteuid(65534) : 0, 0);
+    memory_region_discard(&region, 0, 2 * page);
+    assert_false(region.locked);
+    assert_int_equal(memory_locked_bytes(), 0);
+    memory_region_discard(&region, 4 * page, 2 * page);
+    assert_int_equal(root ? seteuid(0) : 0, 0);
+    assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
+    for (size_t i = 0; i < 8; i++)
+        assert_int_equal(region.data[i * page], i < 2 || i == 4 || i == 5 ? 0 : 9);
+    memory_region_destroy(&region);
+    assert_int_equal(memory_locked_bytes(), 0);
+}
+
 static void process_is_read(void **state) {
     (void)state;
     struct memory_process process = memory_process_read();
@@ -164,6 +191,7 @@ int main(void) {
         cmocka_unit_test(region_is_counted_by_owner),
         cmocka_unit_test(discard_gives_back_whole_pages),
         cmocka_unit_test(discard_of_a_locked_region),
+        cmocka_unit_test(discard_when_locking_is_refused_meanwhile),
         cmocka_unit_test(process_is_read),
         cmocka_unit_test(sizes_do_not_wrap),
     };
