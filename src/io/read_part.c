@@ -47,6 +47,7 @@ bool read_request_start(const struct file_set *files, struct read_request *reque
     request->progress_bytes = 0;
     request->submitted_ns = clock_now_ns();
     request->attempts = 0;
+    request->retries = 0;
     request->waited_s = 0;
     request->open_parts = 0;
     uint64_t end_bytes;
@@ -94,6 +95,7 @@ bool read_request_end_part(struct read_request_list *waiting, const struct read_
     CHECK(request->open_parts > 0);
     request->open_parts--;
     request->read_bytes += part->read_bytes;
+    request->retries += part->retries;
     if (part->status != STATUS_OK && request->status == STATUS_OK) {
         request->status = part->status;
         request->system_error = part->system_error;
@@ -149,6 +151,7 @@ enum read_step read_part_result(struct file_set *files, struct read_part *part, 
     }
     if (!read_retry_again(&part->retry, system_error, pause_ns))
         return part_end(part, STATUS_IO, system_error);
+    part->retries++;
     return *pause_ns ? READ_STEP_PAUSE : READ_STEP_CALL;
 }
 

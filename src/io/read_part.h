@@ -32,7 +32,8 @@ struct read_part {
     uint64_t needed_bytes;              /* in the window: the part is done when its position gets here */
     uint64_t read_bytes;                /* received */
     struct read_retry retry;
-    bool direct; /* the call that was made last */
+    uint32_t retries; /* calls that were made again */
+    bool direct;      /* the call that was made last */
     enum status status;
     int system_error;
 };

@@ -40,6 +40,7 @@ struct read_request {
     uint64_t progress_bytes; /* of the window: handed out as parts */
     uint64_t submitted_ns;   /* clock at submit */
     uint32_t attempts;       /* tries of the part that failed */
+    uint32_t retries;        /* calls that failed and were made again, of all parts */
     uint32_t waited_s;       /* system_error ETIMEDOUT: so long it was waited for */
     uint32_t open_parts;     /* handed out and not finished */
 };

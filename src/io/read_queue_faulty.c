@@ -22,6 +22,7 @@ struct faulty_slot {
     struct read_request *outer;
     uint64_t piece_bytes; /* of the wanted bytes: what the inner request at work ends at; the outer size when it is the last */
     uint64_t read_bytes;  /* by earlier pieces */
+    uint32_t retries;     /* likewise */
     uint32_t delay_reaps; /* left */
     bool fails;
 };
@@ -133,6 +134,7 @@ static void take_inner(struct faulty_queue *q, struct read_request *inner) {
     if (inner->status == STATUS_OK && slot->piece_bytes < slot->outer->size_bytes) {
         uint64_t begin_bytes = slot->piece_bytes;
         slot->read_bytes += inner->read_bytes;
+        slot->retries += inner->retries;
         slot->piece_bytes = slot->outer->size_bytes;
         start_piece(q, slot, begin_bytes);
         read_queue_flush(q->inner);
@@ -164,6 +166,7 @@ static struct read_request *finish(struct faulty_queue *q, unsigned index) {
     memmove(&q->ready[index], &q->ready[index + 1], (q->ready_count - index) * sizeof q->ready[0]);
     outer->next = NULL;
     outer->skip_bytes = 0;
+    outer->retries = 0;
     if (is_past_end(q, outer)) {
         outer->status = slot->inner.status;
         outer->system_error = slot->inner.system_error;
@@ -177,6 +180,7 @@ static struct read_request *finish(struct faulty_queue *q, unsigned index) {
         outer->status = slot->inner.status;
         outer->system_error = slot->inner.system_error;
         outer->attempts = slot->inner.attempts;
+        outer->retries = slot->retries + slot->inner.retries;
         outer->read_bytes = slot->read_bytes + slot->inner.read_bytes;
         outer->skip_bytes = read_queue_window(q->base.files, outer->file, outer->offset_bytes, outer->size_bytes).skip_bytes;
         if (outer->status != STATUS_OK)

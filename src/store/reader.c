@@ -140,8 +140,7 @@ struct store_read *reader_reap(struct reader *reader, bool wait) {
     counter_add(&reader->counters->reads, 1);
     counter_add(read->purpose == READ_FOR_RESIDENT ? &reader->counters->resident_bytes : &reader->counters->read_bytes,
                 request->read_bytes);
-    if (request->attempts > 1)
-        counter_add(&reader->counters->read_retries, request->attempts - 1);
+    counter_add(&reader->counters->read_retries, request->retries);
     return read;
 }
 

@@ -150,6 +150,7 @@ static void E9_device_errors_are_repeated_twice(void **state) {
     assert_int_equal(f->request->status, STATUS_IO);
     assert_int_equal(f->request->system_error, EIO);
     assert_int_equal(f->request->attempts, 3);
+    assert_int_equal(f->request->retries, 4);
     ASSERT_FAILS(read_request_error(f->files, f->request, &f->err), STATUS_IO, f->err);
     assert_non_null(strstr(f->err.text, f->path));
     assert_non_null(strstr(f->err.text, "100000 bytes at offset 0"));
