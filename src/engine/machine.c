@@ -160,7 +160,7 @@ struct machine_memory machine_memory_read_below(const char *root) {
         uint64_t total, available;
         if (meminfo_bytes(text.data, "MemTotal", &total) && total > 0) {
             memory.total_bytes = total;
-            memory.known = meminfo_bytes(text.data, "MemAvailable", &available) && available > 0 && available <= total;
+            memory.known = meminfo_bytes(text.data, "MemAvailable", &available) && available <= total;
             if (memory.known)
                 memory.available_bytes = available;
             else if (memory.available_bytes > total / 2)

@@ -121,6 +121,10 @@ static void looks_and_samples(void **state) {
     assert_int_equal(remove(path), 0);
     pressure_watch_begin(&watch, root, MI);
     assert_true(pressure_watch_due(&watch, &got)); /* without it too */
+    put_available(0);
+    watch.look_at_ns = watch.sample_at_ns = 0;
+    assert_true(pressure_watch_due(&watch, &got)); /* now of all times */
+    assert_int_equal(got.available_bytes, 0);
     pressure_watch_end(&watch);
     put("proc/self/cgroup", "");
 }
