@@ -1,0 +1,28 @@
+/*
+ * soak_requests: conversations that are asked again and again, with the ids that a clean run gave.
+ *
+ * Model    A few conversations of three turns. A turn's prompt is the turn before, its answer, and something new. Each second turn is
+ *          sampled with a seed, the others are greedy. Lengths fit the context: prompts up to 6, further turns up to 1, answers up to 4 of
+ * its 24 parts. Memory   one table, made by the caller where both processes see it: the clean run is a process of its own.
+ */
+#pragma once
+
+#include "sluice.h"
+
+enum { SOAK_TURNS = 3, SOAK_REQUESTS = 4 * SOAK_TURNS, SOAK_CONTEXT = 1536 };
+
+struct soak_request {
+    uint32_t prompt[SOAK_CONTEXT], answer[SOAK_CONTEXT];
+    uint32_t prompt_count, answer_count;
+};
+
+struct soak_table {
+    struct soak_request requests[SOAK_REQUESTS];
+    bool whole; /* every answer is there */
+};
+
+/* Request k as sluice_generate wants it; the caller adds its callbacks. */
+sluice_request soak_request_of(const struct soak_table *table, uint32_t k);
+uint64_t soak_ids_hash(const uint32_t *ids, uint32_t count);
+/* Asks a loaded model for every answer, undisturbed, and prints one line each. context: of the model as loaded. */
+SLUICE_CHECKED sluice_status soak_requests_answer(struct soak_table *table, sluice_model *model, uint64_t seed, sluice_error *error);
