@@ -7,9 +7,10 @@
  * Model    A process of its own answers a dozen requests undisturbed. Then the same model, loaded anew with reads that misbehave
  *          (soak_faults.h), answers them from the last to the first, so that the longest are computed anew, and from then on, for
  *          SECONDS, in random order on a machine whose memory comes and goes (soak_machine.h): one of four is stopped in one of four ways;
- * half of them are followed by a pause, some with sluice_tend. Each id is compared. Output   a line a minute, each failure when it is seen,
- * and at the end a line for each thing that was to hold. Exit status 0 when all did, 1 when one did not, 2 for a run that could not be
- * begun. Growth   is what comes after the warm-up (each request once, and a sixth of the time) above the most until then (soak_numbers.h).
+ * half of them are followed by a pause, some with sluice_tend. Each id is compared, and the bits of its probability. Output   a line a
+ * minute, each failure when it is seen, and at the end a line for each thing that was to hold. Exit status 0 when all did, 1 when one did
+ * not, 2 for a run that could not be begun. Growth   is what comes after the warm-up (each request once, and a sixth of the time) above the
+ * most until then (soak_numbers.h).
  */
 #include <ftw.h>
 #include <inttypes.h>
@@ -18,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -136,7 +138,7 @@ static bool on_piece(void *context, const sluice_piece *piece) {
     live(a->soak);
     if (piece->token == SLUICE_NO_TOKEN)
         return true;
-    a->right = a->right && a->count < a->request->answer_count && piece->token == a->request->answer[a->count];
+    a->right = a->right && a->count < a->request->answer_count && soak_same_token(soak_token_of(piece), a->request->answer[a->count]);
     a->count++;
     a->soak->tokens++;
     if (a->stop == STOP_AT_TOKEN && a->count == a->stop_at)
@@ -187,7 +189,7 @@ static void ask(struct soak *s, uint32_t k, enum stop stop) {
     s->requests++;
     s->stopped += status == SLUICE_CANCELLED || stop == STOP_BY_ANSWER;
     if (!asking.right)
-        failed(s, "other ids", k, "not those of the clean run");
+        failed(s, "other ids or probabilities", k, "not those of the clean run");
     if (!may_end(&asking, status, &result))
         failed(s, sluice_status_name(status), k, status == SLUICE_OK ? "ended too early" : error.text);
     store_check(s->model->store);
@@ -238,6 +240,7 @@ static bool clean_run(struct soak *s) {
     (void)fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
         status = answer_undisturbed(s);
         (void)fflush(stdout);
         exit(status);
@@ -286,7 +289,7 @@ static void judge(struct soak *s) {
     uint64_t errors = soak_faults_errors();
     struct store_stats stats;
     store_stats_read(s->model->store, &stats);
-    hold(s, "requests that failed or gave other ids", (double)s->failures, 0);
+    hold(s, "requests that failed or gave other ids or probabilities", (double)s->failures, 0);
     hold(s, "VmHWM, MiB", (double)soak_numbers_read(s->model).peak_bytes / MI, ((double)plan->budget_bytes + slack) / MI);
     hold(s, "VmRSS after the warm-up, MiB", (double)late->rss_bytes / MI, (double)(warm->rss_bytes + GROWTH_BYTES) / MI);
     hold(s, "of it beside the cache, MiB", (double)late->rest_bytes / MI, (double)(warm->rest_bytes + GROWTH_BYTES) / MI);

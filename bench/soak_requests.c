@@ -22,20 +22,32 @@ sluice_request soak_request_of(const struct soak_table *table, uint32_t k) {
                             .max_tokens = r->answer_count,
                             .temperature = sampled ? 0.8f : 0,
                             .seed = k,
-                            .ignore_end = true};
+                            .ignore_end = true,
+                            .logprobs = true};
 }
 
-uint64_t soak_ids_hash(const uint32_t *ids, uint32_t count) {
-    uint64_t hash = 14695981039346656037u;
-    for (uint32_t i = 0; i < count; i++)
-        hash = (hash ^ ids[i]) * 1099511628211u;
-    return hash;
+struct soak_token soak_token_of(const sluice_piece *piece) {
+    return (struct soak_token){.id = piece->token, .logprob = piece->logprob};
 }
 
-static void append(struct soak_request *to, const uint32_t *ids, uint32_t count) {
-    CHECK(count <= SOAK_CONTEXT - to->prompt_count);
-    memcpy(to->prompt + to->prompt_count, ids, count * sizeof *ids);
-    to->prompt_count += count;
+bool soak_same_token(struct soak_token a, struct soak_token b) {
+    return a.id == b.id && memcmp(&a.logprob, &b.logprob, sizeof a.logprob) == 0;
+}
+
+/* Two hashes: of ids and of everything. Runs under other budgets are compared by them. */
+static void hash_answer(const struct soak_request *r, uint64_t *ids, uint64_t *all) {
+    *ids = *all = 14695981039346656037u;
+    for (uint32_t i = 0; i < r->answer_count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &r->answer[i].logprob, sizeof bits);
+        *ids = (*ids ^ r->answer[i].id) * 1099511628211u;
+        *all = ((*all ^ r->answer[i].id) * 1099511628211u ^ bits) * 1099511628211u;
+    }
+}
+
+static void append(struct soak_request *to, uint32_t id) {
+    CHECK(to->prompt_count < SOAK_CONTEXT);
+    to->prompt[to->prompt_count++] = id;
 }
 
 static void make_prompt(struct soak_table *table, uint32_t k, const sluice_info *info, uint32_t context, uint64_t *random) {
@@ -44,13 +56,13 @@ static void make_prompt(struct soak_table *table, uint32_t k, const sluice_info 
     uint32_t part = context / PARTS, vocab = info->vocab > 3 ? info->vocab - 3 : 1;
     r->prompt_count = 0;
     if (!first) {
-        append(r, r[-1].prompt, r[-1].prompt_count);
-        append(r, r[-1].answer, r[-1].answer_count);
+        for (uint32_t i = 0; i < r[-1].prompt_count; i++)
+            append(r, r[-1].prompt[i]);
+        for (uint32_t i = 0; i < r[-1].answer_count; i++)
+            append(r, r[-1].answer[i].id);
     }
-    for (uint32_t count = 1 + draw(random, part * (first ? PROMPT_PARTS : TURN_PARTS)); count > 0; count--) {
-        uint32_t id = info->vocab > 3 ? 3 + draw(random, vocab) : 0;
-        append(r, &id, 1);
-    }
+    for (uint32_t count = 1 + draw(random, part * (first ? PROMPT_PARTS : TURN_PARTS)); count > 0; count--)
+        append(r, info->vocab > 3 ? 3 + draw(random, vocab) : 0);
     r->answer_count = part / 4 + 1 + draw(random, part * ANSWER_PARTS - part / 4);
 }
 
@@ -62,7 +74,7 @@ struct taking {
 static bool take(void *context, const sluice_piece *piece) {
     struct taking *taking = context;
     if (piece->token != SLUICE_NO_TOKEN && taking->count < taking->request->answer_count)
-        taking->request->answer[taking->count++] = piece->token;
+        taking->request->answer[taking->count++] = soak_token_of(piece);
     return true;
 }
 
@@ -74,6 +86,7 @@ sluice_status soak_requests_answer(struct soak_table *table, sluice_model *model
     CHECK(plan.context >= PARTS && plan.context <= SOAK_CONTEXT);
     for (uint32_t k = 0; k < SOAK_REQUESTS; k++) {
         struct taking taking = {.request = &table->requests[k]};
+        uint64_t ids, all;
         sluice_result result;
         make_prompt(table, k, &info, plan.context, &seed);
         sluice_request request = soak_request_of(table, k);
@@ -83,8 +96,9 @@ sluice_status soak_requests_answer(struct soak_table *table, sluice_model *model
         if (status != SLUICE_OK)
             return status;
         CHECK(taking.count == taking.request->answer_count);
-        (void)printf("clean: request %2u, prompt %4u, answer %3u, ids %016" PRIx64 ", %.1f s\n", k, taking.request->prompt_count,
-                     taking.count, soak_ids_hash(taking.request->answer, taking.count), result.prompt_seconds + result.decode_seconds);
+        hash_answer(taking.request, &ids, &all);
+        (void)printf("clean: request %2u, prompt %4u, answer %3u, ids %016" PRIx64 ", with probabilities %016" PRIx64 ", %.1f s\n", k,
+                     taking.request->prompt_count, taking.count, ids, all, result.prompt_seconds + result.decode_seconds);
     }
     table->whole = true;
     return SLUICE_OK;

@@ -1,5 +1,6 @@
 /*
- * soak_requests: conversations that are asked again and again, with the ids that a clean run gave.
+ * soak_requests: conversations that are asked again and again, with what a clean run answered: the ids, and the logarithms of their
+ * probabilities, in which every logit has a part.
  *
  * Model    A few conversations of three turns. A turn's prompt is the turn before, its answer, and something new. Each second turn is
  *          sampled with a seed, the others are greedy. Lengths fit the context: prompts up to 6, further turns up to 1, answers up to 4 of
@@ -12,7 +13,11 @@
 enum { SOAK_TURNS = 3, SOAK_REQUESTS = 4 * SOAK_TURNS, SOAK_CONTEXT = 1536 };
 
 struct soak_request {
-    uint32_t prompt[SOAK_CONTEXT], answer[SOAK_CONTEXT];
+    uint32_t prompt[SOAK_CONTEXT];
+    struct soak_token {
+        uint32_t id;
+        float logprob;
+    } answer[SOAK_CONTEXT];
     uint32_t prompt_count, answer_count;
 };
 
@@ -23,6 +28,7 @@ struct soak_table {
 
 /* Request k as sluice_generate wants it; the caller adds its callbacks. */
 sluice_request soak_request_of(const struct soak_table *table, uint32_t k);
-uint64_t soak_ids_hash(const uint32_t *ids, uint32_t count);
+struct soak_token soak_token_of(const sluice_piece *piece);
+bool soak_same_token(struct soak_token a, struct soak_token b); /* bit by bit */
 /* Asks a loaded model for every answer, undisturbed, and prints one line each. context: of the model as loaded. */
 SLUICE_CHECKED sluice_status soak_requests_answer(struct soak_table *table, sluice_model *model, uint64_t seed, sluice_error *error);
