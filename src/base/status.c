@@ -77,3 +77,11 @@ enum status error_prefix(struct error *err, const char *format, ...) {
     memcpy(err->text + used, ": ", 2);
     return err->status;
 }
+
+enum status error_advise(struct error *err, enum status status, const char *advice) {
+    CHECK(status != STATUS_OK);
+    size_t used = err ? strlen(err->text) : 0, more = strlen(advice) + 2;
+    if (err && more < sizeof err->text - used)
+        (void)snprintf(err->text + used, sizeof err->text - used, "; %s", advice);
+    return status;
+}

@@ -40,6 +40,9 @@ enum status error_set(struct error *err, enum status status, const char *format,
 /* Puts "prefix: " before the text of *err (not NULL, holds an error) and returns its status. The prefix is cut when both do not fit. */
 enum status error_prefix(struct error *err, const char *format, ...) PRINTF_LIKE(2, 3);
 
+/* Puts "; advice" behind the text of *err (NULL is allowed, else it holds an error) unless there is no room; returns `status`. */
+enum status error_advise(struct error *err, enum status status, const char *advice);
+
 /* Returns from the calling function when `expression` is not STATUS_OK. */
 #define TRY(expression)                         \
     do {                                        \

@@ -45,7 +45,6 @@ bool read_request_start(const struct file_set *files, struct read_request *reque
     request->read_bytes = 0;
     request->next = NULL;
     request->progress_bytes = 0;
-    request->submitted_ns = clock_now_ns();
     request->attempts = 0;
     request->retries = 0;
     request->waited_s = 0;

@@ -72,7 +72,7 @@ enum status read_request_error(const struct file_set *files, const struct read_r
     if (request->status == STATUS_CANCELLED)
         return error_set(err, STATUS_CANCELLED, "%s: read of %" PRIu64 " bytes at offset %" PRIu64 " was cancelled", path,
                          request->size_bytes, request->offset_bytes);
-    if (request->system_error == ETIMEDOUT)
+    if (request->system_error == ETIMEDOUT && request->attempts == 0) /* else the system says so */
         return error_set(err, request->status,
                          "%s: a read of %" PRIu64 " bytes at offset %" PRIu64 " has not come back after %u s: the disk or its connection "
                          "does not answer; look what the system says (dmesg), and run again when it does",

@@ -38,11 +38,16 @@ struct read_request {
     /* for the implementation */
     struct read_request *next;
     uint64_t progress_bytes; /* of the window: handed out as parts */
-    uint64_t submitted_ns;   /* clock at submit */
     uint32_t attempts;       /* tries of the part that failed */
     uint32_t retries;        /* calls that failed and were made again, of all parts */
-    uint32_t waited_s;       /* system_error ETIMEDOUT: so long it was waited for */
+    uint32_t waited_s;       /* system_error ETIMEDOUT after no attempt: so long it was waited for */
     uint32_t open_parts;     /* handed out and not finished */
+    /* for read_wait.h */
+    struct read_request *older, *younger; /* among the awaited */
+    bool awaited;
+    uint64_t number;       /* of the submits */
+    uint64_t submitted_ns; /* clock at submit */
+    uint64_t since_ns;     /* clock of waits, when it or one before it was last answered */
 };
 
 struct read_window {

@@ -100,7 +100,6 @@ static enum read_submit faulty_submit(struct read_queue *queue, struct read_requ
     struct faulty_slot *slot = q->free_slots[--q->free_count];
     uint64_t number = ++q->submitted;
     *slot = (struct faulty_slot){.outer = request, .piece_bytes = request->size_bytes};
-    request->submitted_ns = clock_now_ns();
     slot->fails = number == q->faults.fail_at || draw_event(q, number, DRAW_FAIL, q->faults.fail_rate);
     if (q->faults.delay_reaps > 0 && draw_event(q, number, DRAW_DELAY, q->faults.delay_rate))
         slot->delay_reaps = 1 + (uint32_t)(draw_u64(q, number, DRAW_DELAY_LENGTH) % q->faults.delay_reaps);

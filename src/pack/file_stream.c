@@ -2,11 +2,9 @@
 #include "pack/file_stream.h"
 
 #include "base/check.h"
-#include "base/log.h"
 #include "base/memory.h"
-#include "io/read_queue.h"
+#include "io/read_wait.h"
 
-#define SILENCE_NS UINT64_C(10000000000)
 #define ALIGNMENT_MAX ((uint64_t)65536) /* that a file may report: see file_set.h */
 
 struct chunk {
@@ -18,6 +16,7 @@ struct chunk {
 struct file_stream {
     struct file_set *files;
     struct read_queue *queue;
+    struct read_wait wait;
     stream_next *next;
     void *context;
     struct memory_region memory;
@@ -26,33 +25,40 @@ struct file_stream {
     struct chunk chunks[STREAM_CHUNKS];
     uint64_t asked, taken; /* chunks since the start */
     bool ended;            /* next has no more */
-    bool told;             /* that the disk is silent */
 };
 
-enum status file_stream_create(struct file_set *files, stream_next *next, void *context, struct file_stream **out, struct error *err) {
+enum status file_stream_create(struct file_set *files, uint64_t timeout_ns, stream_next *next, void *context, struct file_stream **out,
+                               struct error *err) {
     *out = NULL;
     struct file_stream *s = memory_alloc(sizeof *s);
     if (!s)
         return error_set(err, STATUS_NO_MEMORY, "no memory to read files");
     *s = (struct file_stream){.files = files, .next = next, .context = context, .place_bytes = STREAM_CHUNK_BYTES + 2 * ALIGNMENT_MAX};
-    enum status status = read_queue_create_best(files, STREAM_CHUNKS, &s->queue, err);
+    enum status status = memory_region_create(&s->memory, STREAM_CHUNKS * s->place_bytes + ALIGNMENT_MAX, MEMORY_STAGING, false, err);
     if (status == STATUS_OK)
-        status = memory_region_create(&s->memory, STREAM_CHUNKS * s->place_bytes + ALIGNMENT_MAX, MEMORY_STAGING, false, err);
+        status = read_queue_create_best(files, STREAM_CHUNKS, &s->queue, err);
     if (status != STATUS_OK) {
-        file_stream_destroy(s);
+        memory_region_destroy(&s->memory);
+        memory_free(s);
         return status;
     }
+    read_wait_init(&s->wait, s->queue, timeout_ns);
     s->base = s->memory.data + (-(uintptr_t)s->memory.data & (ALIGNMENT_MAX - 1));
     *out = s;
     return STATUS_OK;
 }
 
-void file_stream_destroy(struct file_stream *s) {
+bool file_stream_destroy(struct file_stream *s) {
     if (!s)
-        return;
+        return true;
+    if (!read_wait_end(&s->wait)) {
+        memory_region_discard(&s->memory, 0, s->memory.size_bytes);
+        return false;
+    }
     read_queue_destroy(s->queue);
     memory_region_destroy(&s->memory);
     memory_free(s);
+    return true;
 }
 
 /* Asks for what has a place. The chunk that was handed out last keeps its own. */
@@ -73,25 +79,11 @@ static void ask(struct file_stream *s) {
                                                .dst = s->base + s->asked % STREAM_CHUNKS * s->place_bytes,
                                                .dst_size_bytes = (size_t)s->place_bytes,
                                                .owner = chunk};
-        enum read_submit submitted = read_queue_submit(s->queue, &chunk->request);
+        enum read_submit submitted = read_wait_submit(&s->wait, &chunk->request);
         CHECK(submitted == READ_ACCEPTED); /* the queue is as deep as there are chunks */
         s->asked++;
     }
     read_queue_flush(s->queue);
-}
-
-/* Waits without end; a log line tells when nothing comes. */
-static struct read_request *wait_for_one(struct file_stream *s, const struct chunk *awaited) {
-    for (;;) {
-        struct read_request *request = read_queue_reap(s->queue, true, SILENCE_NS);
-        if (request)
-            return request;
-        CHECK(read_queue_in_flight(s->queue) > 0);
-        if (!s->told)
-            log_line(LOG_WARNING, "%s: the disk has not answered for %u s; waiting: check the disk and its connection",
-                     file_set_path(s->files, awaited->range.file), (unsigned)(SILENCE_NS / 1000000000));
-        s->told = true;
-    }
 }
 
 enum status file_stream_take(struct file_stream *s, struct stream_range *range, const uint8_t **data, struct error *err) {
@@ -101,7 +93,11 @@ enum status file_stream_take(struct file_stream *s, struct stream_range *range, 
         return STATUS_OK;
     struct chunk *chunk = &s->chunks[s->taken % STREAM_CHUNKS];
     while (!chunk->finished) {
-        struct read_request *request = wait_for_one(s, chunk);
+        struct read_request *request = read_wait_reap(&s->wait, true);
+        if (!request) { /* no more is taken from this stream */
+            struct read_request failed = read_wait_failure(read_wait_take_overdue(&s->wait));
+            return read_request_error(s->files, &failed, err);
+        }
         ((struct chunk *)request->owner)->finished = true;
     }
     if (chunk->request.status != STATUS_OK)

@@ -25,9 +25,14 @@ struct stream_range {
 typedef bool stream_next(void *context, struct stream_range *range);
 
 struct file_stream;
-/* *out is NULL on failure. next and context must outlive the stream. */
-MUST_CHECK enum status file_stream_create(struct file_set *files, stream_next *next, void *context, struct file_stream **out,
-                                          struct error *err);
-/* The next range and its bytes, which stay until the next call. *data is NULL at the end. Errors name file and offset. */
+/* *out is NULL on failure. next and context must outlive the stream. timeout_ns: of a read (read_wait.h); 0: the usual one. */
+MUST_CHECK enum status file_stream_create(struct file_set *files, uint64_t timeout_ns, stream_next *next, void *context,
+                                          struct file_stream **out, struct error *err);
+/* The next range and its bytes, which stay until the next call. *data is NULL at the end. Errors name file and offset; after
+ * one the stream can only be destroyed. */
 MUST_CHECK enum status file_stream_take(struct file_stream *stream, struct stream_range *range, const uint8_t **data, struct error *err);
-void file_stream_destroy(struct file_stream *stream); /* NULL is allowed */
+/*
+ * Gives up what was asked for. False: the disk does not answer, and reads may still come: what they write to was left behind, and the files
+ * must stay open for good. NULL is allowed.
+ */
+MUST_CHECK bool file_stream_destroy(struct file_stream *stream);

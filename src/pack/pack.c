@@ -259,6 +259,7 @@ enum status pack_model(const struct pack_options *options, struct pack_result *r
     byte_buffer_deinit(&p.header.bytes);
     pack_plan_deinit(&p.plan);
     model_close(p.model);
-    file_set_destroy(p.files);
+    if (!p.reads_left)
+        file_set_destroy(p.files);
     return status;
 }

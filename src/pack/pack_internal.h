@@ -36,6 +36,7 @@ struct packing {
     uint64_t widest;
     uint64_t noted_ns, note_pause_ns; /* when the state was written last, how long until the next time */
     uint64_t done_bytes;              /* of the source, for progress */
+    bool reads_left;                  /* that may still come: the source's files stay open */
 };
 
 /* Runs the jobs from state.jobs_done on. */

@@ -186,7 +186,10 @@ static enum status run_jobs(struct packing *p, struct file_stream *stream, struc
     TRY(begin_job(p, err));
     TRY(end_jobs(p, err));
     for (;;) {
-        TRY(file_stream_take(stream, &range, &data, err));
+        enum status status = file_stream_take(stream, &range, &data, err);
+        if (status == STATUS_IO)
+            return error_advise(err, status, "what was packed stays, and the same command goes on from there");
+        TRY(status);
         if (!data)
             break;
         CHECK(range.tag == p->state.jobs_done);
@@ -213,9 +216,9 @@ enum status pack_run(struct packing *p, struct error *err) {
     p->noted_ns = clock_now_ns();
     if (p->ask_job == p->plan.job_count)
         return STATUS_OK;
-    TRY(file_stream_create(p->files, next_source, p, &stream, err));
+    TRY(file_stream_create(p->files, p->options->read_timeout_ns, next_source, p, &stream, err));
     enum status status = run_jobs(p, stream, err);
-    file_stream_destroy(stream);
+    p->reads_left = !file_stream_destroy(stream);
     if (status != STATUS_OK && status != STATUS_NO_MEMORY)
         (void)note(p, NULL); /* what was done is not lost; the first error is told */
     return status;
@@ -288,11 +291,11 @@ enum status pack_check_done(struct packing *p, struct error *err) {
         jobs--;
     }
     if (status == STATUS_OK && jobs > 0)
-        status = file_stream_create(files, next_written, &walk, &stream, err);
+        status = file_stream_create(files, p->options->read_timeout_ns, next_written, &walk, &stream, err);
     if (stream)
         status = hash_written(p, stream, walk.end, &good, err);
-    file_stream_destroy(stream);
-    file_set_destroy(files);
+    if (file_stream_destroy(stream))
+        file_set_destroy(files);
     TRY(status);
     p->state.jobs_done = 0;
     while (p->state.jobs_done < jobs &&

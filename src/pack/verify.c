@@ -325,6 +325,7 @@ enum status verify_model(const struct verify_options *options, FILE *out, struct
     memory_free(v.bad);
     memory_free(v.each);
     catalogue_close(v.catalogue);
-    file_set_destroy(v.files);
+    if (!atomic_load(&v.reads_left))
+        file_set_destroy(v.files);
     return status;
 }

@@ -21,6 +21,7 @@ struct verify_options {
     unsigned threads;                                                                             /* 0: as many as there are processors */
     void (*progress)(void *context, const char *what, uint64_t done_bytes, uint64_t total_bytes); /* or NULL */
     void *context;
+    uint64_t read_timeout_ns; /* a disk that answers nothing for so long ends the call; 0: 60 s */
 };
 
 /* STATUS_CORRUPT: something is damaged; the lines say what. Other errors: the model could not be read. */

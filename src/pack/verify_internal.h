@@ -43,6 +43,7 @@ struct verify {
     struct verified_file *each;        /* [file] */
     atomic_uint_fast64_t done_bytes;
     uint64_t total_bytes, findings;
+    atomic_bool reads_left; /* that may still come: the files stay open */
 };
 
 static inline uint64_t verify_index(const struct verify *v, const struct tensor_entry *tensor) {

@@ -111,7 +111,7 @@ void verify_read_file(struct verify *v, uint32_t file) {
     struct walk walk = {.v = v, .file = file};
     struct reading r = {.v = v, .each = each, .rest = XXH3_createState(), .tensor = XXH3_createState(), .index = REST};
     struct file_stream *stream = NULL;
-    each->status = r.rest && r.tensor ? file_stream_create(v->files, next_part, &walk, &stream, &each->err)
+    each->status = r.rest && r.tensor ? file_stream_create(v->files, v->options->read_timeout_ns, next_part, &walk, &stream, &each->err)
                                       : error_set(&each->err, STATUS_NO_MEMORY, "no memory to verify a file");
     if (each->status == STATUS_OK)
         each->status = verify_digest_begin(each->known.kind, file_set_size_bytes(v->files, file), &r.digest, &each->err);
@@ -121,7 +121,8 @@ void verify_read_file(struct verify *v, uint32_t file) {
         each->rest_hash = XXH3_64bits_digest(r.rest);
     }
     verify_digest_end(r.digest, each->digest);
-    file_stream_destroy(stream);
+    if (!file_stream_destroy(stream))
+        atomic_store(&v->reads_left, true);
     XXH3_freeState(r.rest);
     XXH3_freeState(r.tensor);
 }

@@ -1,17 +1,13 @@
 /* reader: see reader.h. */
 #include "store/reader.h"
 
-#include <errno.h>
-
 #include "base/check.h"
-#include "base/clock.h"
-#include "base/log.h"
 #include "base/memory.h"
 
 enum status reader_init(struct reader *reader, struct read_queue *queue, struct store_counters *counters, uint64_t timeout_ns,
                         struct error *err) {
-    *reader = (struct reader){
-        .queue = queue, .counters = counters, .depth = queue->depth, .timeout_ns = timeout_ns ? timeout_ns : READER_TIMEOUT_NS};
+    *reader = (struct reader){.queue = queue, .counters = counters, .depth = queue->depth};
+    read_wait_init(&reader->wait, queue, timeout_ns);
     CHECK(reader->depth >= 1);
     reader->reads = memory_alloc_array(reader->depth, sizeof *reader->reads);
     if (!reader->reads)
@@ -46,13 +42,12 @@ void reader_finish(struct reader *reader, struct store_read *read) {
 
 bool reader_submit(struct reader *reader, struct store_read *read) {
     CHECK(read->request.owner == read && read->request.dst);
-    if (read_queue_submit(reader->queue, &read->request) != READ_ACCEPTED) {
+    if (read_wait_submit(&reader->wait, &read->request) != READ_ACCEPTED) {
         CHECK(reader->in_flight > 0); /* else nothing would ever make room */
         reader_finish(reader, read);
         return false;
     }
     read->in_flight = true;
-    read->submitted_ns = clock_now_ns();
     reader->in_flight++;
     reader->in_flight_bytes += read->request.dst_size_bytes;
     reader->unflushed = true;
@@ -85,34 +80,6 @@ void reader_flush(struct reader *reader) {
     reader->unflushed = false;
 }
 
-/* One of the files that are waited for. */
-static const char *file_in_flight(const struct reader *reader) {
-    for (unsigned i = 0; i < reader->depth; i++)
-        if (reader->reads[i].in_flight && !reader->reads[i].lost)
-            return file_set_path(reader->queue->files, reader->reads[i].request.file);
-    return "a file";
-}
-
-/* NULL: nothing came until the reader's time-out. */
-static struct read_request *wait_for_one(const struct reader *reader) {
-    uint64_t start_ns = clock_now_ns(), waited_ns = 0;
-    bool told = false;
-    struct read_request *request = NULL;
-    while (!request && waited_ns < reader->timeout_ns) {
-        uint64_t left_ns = reader->timeout_ns - waited_ns;
-        request = read_queue_reap(reader->queue, true, left_ns < READER_SILENCE_NS ? left_ns : READER_SILENCE_NS);
-        waited_ns = clock_now_ns() - start_ns;
-        if (!request && !told && waited_ns >= READER_SILENCE_NS) {
-            log_line(LOG_WARNING, "%s: the disk has not answered %u reads for %u s; waiting: check the disk and its connection",
-                     file_in_flight(reader), reader_awaited(reader), (unsigned)(READER_SILENCE_NS / 1000000000));
-            told = true;
-        }
-    }
-    if (told && request)
-        log_line(LOG_WARNING, "the disk answers again after %.0f s", (double)waited_ns / 1e9);
-    return request;
-}
-
 /* A request that the queue gave back. */
 static struct store_read *take_back(struct reader *reader, struct read_request *request) {
     struct store_read *read = request->owner;
@@ -133,7 +100,7 @@ struct store_read *reader_reap(struct reader *reader, bool wait) {
     reader_flush(reader);
     if (reader->in_flight == 0 || (wait && reader_awaited(reader) == 0))
         return NULL;
-    struct read_request *request = wait ? wait_for_one(reader) : read_queue_reap(reader->queue, false, 0);
+    struct read_request *request = read_wait_reap(&reader->wait, wait);
     if (!request)
         return NULL;
     struct store_read *read = take_back(reader, request);
@@ -144,21 +111,21 @@ struct store_read *reader_reap(struct reader *reader, bool wait) {
     return read;
 }
 
-void reader_lose(struct reader *reader, struct store_read *read) {
+struct store_read *reader_lose_overdue(struct reader *reader) {
+    struct read_request *request = read_wait_take_overdue(&reader->wait);
+    if (!request)
+        return NULL;
+    struct store_read *read = request->owner;
     CHECK(read->in_flight && !read->lost);
     read->lost = true;
     reader->lost++;
-    reader->in_flight_bytes -= read->request.dst_size_bytes;
+    reader->in_flight_bytes -= request->dst_size_bytes;
+    return read;
 }
 
 struct read_failure reader_failure_of_lost(const struct store_read *read) {
-    const struct read_request *request = &read->request; /* what the caller set: the queue may write the rest at any time */
-    return (struct read_failure){.status = STATUS_IO,
-                                 .file = request->file,
-                                 .offset_bytes = request->offset_bytes,
-                                 .size_bytes = request->size_bytes,
-                                 .system_error = ETIMEDOUT,
-                                 .waited_s = (uint32_t)((clock_now_ns() - read->submitted_ns + 500000000u) / 1000000000u)};
+    struct read_request failed = read_wait_failure(&read->request);
+    return read_failure_of(&failed);
 }
 
 const struct store_read *reader_any_lost(const struct reader *reader) {
@@ -168,13 +135,9 @@ const struct store_read *reader_any_lost(const struct reader *reader) {
     return NULL;
 }
 
-bool reader_recover(struct reader *reader, uint64_t wait_ns) {
-    uint64_t end_ns = clock_now_ns() + wait_ns, now_ns;
-    read_queue_cancel(reader->queue);
-    while (reader->lost > 0 && (now_ns = clock_now_ns()) < end_ns) {
-        struct read_request *request = read_queue_reap(reader->queue, true, end_ns - now_ns);
-        if (request)
-            reader_finish(reader, take_back(reader, request));
-    }
-    return reader->lost == 0;
+bool reader_end(struct reader *reader) {
+    if (reader->queue && !read_wait_end(&reader->wait))
+        return false;
+    reader->in_flight = reader->lost = 0;
+    return true;
 }

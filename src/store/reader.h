@@ -1,8 +1,8 @@
 /*
  * reader: the store's hold on the read queue: a fixed pool of requests, what each is for, and what is in flight.
  *
- *             A request that was waited for in vain is *lost*: nobody waits for it any more, but its memory is written to when it comes
- *             after all, so it stays in flight, and what it writes to must not be used until it is reaped.
+ *             A request that was waited for in vain (read_wait.h) is *lost*: nobody waits for it any more, but its memory is written to
+ *             when it comes after all, so it stays in flight, and what it writes to must not be used until it is reaped.
  * Invariants  requests in use = requests in flight, except between obtain and submit or reap and finish.
  * Threads     the engine thread.
  * Memory      one request per place in the queue, allocated by init.
@@ -12,13 +12,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "io/read_queue.h"
+#include "io/read_wait.h"
 #include "store/record_load.h"
 #include "store/store_counters.h"
-
-#define READER_SILENCE_NS 5000000000ull  /* a disk that answers nothing for so long is told: far above the slowest that works */
-#define READER_TIMEOUT_NS 60000000000ull /* and given up after this: longer than a disk's own recovery, a bus reset or a server's restart \
-                                          */
 
 enum read_purpose { READ_FOR_CACHE, READ_AHEAD_FOR_CACHE, READ_FOR_STREAM, READ_FOR_RESIDENT, READ_FOR_RANGE };
 
@@ -30,21 +26,20 @@ struct store_read {
     uint32_t index;           /* cache: slot */
     uint8_t *copy_to;         /* range: where the wanted bytes go */
     bool in_flight, lost;
-    uint64_t submitted_ns;
     struct store_read *next;
 };
 
 struct reader {
     struct read_queue *queue;
+    struct read_wait wait;
     struct store_counters *counters; /* borrowed */
     struct store_read *reads, *unused;
     unsigned depth, in_flight, lost; /* lost: of those in flight */
     uint64_t in_flight_bytes;        /* of the windows, without the lost ones */
-    uint64_t timeout_ns;
     bool unflushed;
 };
 
-/* timeout_ns 0: READER_TIMEOUT_NS. */
+/* timeout_ns 0: READ_TIMEOUT_NS. */
 MUST_CHECK enum status reader_init(struct reader *reader, struct read_queue *queue, struct store_counters *counters, uint64_t timeout_ns,
                                    struct error *err);
 void reader_deinit(struct reader *reader); /* nothing may be in flight */
@@ -61,15 +56,15 @@ void reader_flush(struct reader *reader);
 /* Reads that somebody may wait for. */
 static inline unsigned reader_awaited(const struct reader *reader) { return reader->in_flight - reader->lost; }
 /*
- * A finished read, lost or not, or NULL when none is finished (wait false), or none is awaited, or none came for the reader's time-out
- * (wait true). The caller gives it to reader_finish. A log line says when the disk answers nothing, and when it does again.
+ * A finished read, lost or not, or NULL when none is finished (wait false), or none is awaited, or one is overdue (wait true). The caller
+ * gives it to reader_finish.
  */
 struct store_read *reader_reap(struct reader *reader, bool wait);
-/* A read in flight is lost; what its waiters get to know of it. */
-void reader_lose(struct reader *reader, struct store_read *read);
+/* Ask when reap gave NULL: a read that is overdue, and lost from now on, or NULL; what its waiters get to know of it. */
+struct store_read *reader_lose_overdue(struct reader *reader);
 struct read_failure reader_failure_of_lost(const struct store_read *read);
 /* Any read that is lost, or NULL. */
 const struct store_read *reader_any_lost(const struct reader *reader);
-/* Asks the queue to give the lost reads up and waits for them for at most wait_ns; what comes is dropped. False: some did not come. */
-bool reader_recover(struct reader *reader, uint64_t wait_ns);
+/* Gives all reads up and drops what comes of them. False: some may come still: see read_wait_end. A zeroed reader is allowed. */
+bool reader_end(struct reader *reader);
 void reader_finish(struct reader *reader, struct store_read *read);

@@ -136,7 +136,8 @@ struct read_failure read_failure_of(const struct read_request *request) {
                                  .offset_bytes = request->offset_bytes,
                                  .size_bytes = request->size_bytes,
                                  .system_error = request->system_error,
-                                 .attempts = request->attempts};
+                                 .attempts = request->attempts,
+                                 .waited_s = request->waited_s};
 }
 
 enum status record_map_error(const struct record_map *map, weight_id id, const struct read_failure *failure, struct error *err) {

@@ -163,7 +163,7 @@ void store_check(const struct weight_store *store) {
         lost += reader->reads[i].lost;
         lost_resident += reader->reads[i].lost && reader->reads[i].purpose == READ_FOR_RESIDENT;
     }
-    CHECK(lost == reader->lost);
+    CHECK(lost == reader->lost && reader_awaited(reader) == reader->wait.awaited);
     CHECK(reader->in_flight == cache_reads + stream_reads + store->blocking.in_flight + store->lost_in_staging + lost_resident);
     CHECK(reader->in_flight == read_queue_in_flight(reader->queue));
     CHECK((reader_awaited(reader) == 0) == (reader->in_flight_bytes == 0));

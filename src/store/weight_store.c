@@ -17,7 +17,6 @@
 #define AHEAD_BYTES_MAX ((uint64_t)16 << 20)
 /* Part of the queue that read-ahead leaves free when experts are cached: their reads are submitted at once, whatever streams. */
 #define DEMAND_SHARE 4
-#define LEAVE_NS 1000000000u /* a store that is destroyed waits so long for reads that are lost already */
 
 /* ---- life cycle ---- */
 
@@ -88,9 +87,6 @@ enum status store_create(const struct store_options *options, struct weight_stor
 /* What lost reads may write to stays mapped, but holds no memory; the requests stay too. */
 static void leave_behind(struct weight_store *store) {
     struct weight_region *const regions[] = {&store->staging, &store->cache.memory, &store->stream.memory, &store->trunk};
-    log_line(LOG_WARNING,
-             "%s: the disk has still not answered %u reads; they are left behind, and the system may keep the process until it does",
-             file_set_path(store->map.files, reader_any_lost(&store->reader)->request.file), store->reader.lost);
     for (size_t i = 0; i < sizeof regions / sizeof *regions; i++)
         if (regions[i]->region.data)
             memory_region_discard(&regions[i]->region, 0, regions[i]->region.size_bytes);
@@ -100,8 +96,7 @@ bool store_destroy(struct weight_store *store) {
     if (!store)
         return true;
     CHECK(store->cache.leases == 0 && store->stream.leases == 0 && store->resident_leases == 0);
-    store_drain(store);
-    if (store->reader.lost > 0 && !reader_recover(&store->reader, LEAVE_NS)) {
+    if (!reader_end(&store->reader)) {
         leave_behind(store);
         return false;
     }
@@ -199,36 +194,39 @@ static void dispatch_lost(struct weight_store *store, struct store_read *read) {
     reader_finish(&store->reader, read);
 }
 
-/* The disk has not answered in time: what is in flight is lost. */
-static void give_up(struct weight_store *store) {
-    struct reader *reader = &store->reader;
-    for (unsigned i = 0; i < reader->depth; i++) {
-        struct store_read *read = &reader->reads[i];
-        if (!read->in_flight || read->lost)
-            continue;
-        struct read_failure failure = reader_failure_of_lost(read);
-        reader_lose(reader, read);
-        switch (read->purpose) {
-        case READ_AHEAD_FOR_CACHE:
-            prefill_lost(store);
-            /* fall through */
-        case READ_FOR_CACHE:
-            record_load_lost(read->load, &failure);
-            expert_cache_lose(&store->cache, read->index);
-            expert_step_arrived(store, read->index);
-            break;
-        case READ_FOR_STREAM:
-            record_load_lost(read->load, &failure);
-            break;
-        case READ_FOR_RANGE:
-            store->lost_in_staging++;
-            /* fall through */
-        case READ_FOR_RESIDENT:
-            blocking_read_over(&store->blocking, &failure, read->index);
-            break;
-        }
+static void lose(struct weight_store *store, struct store_read *read) {
+    struct read_failure failure = reader_failure_of_lost(read);
+    switch (read->purpose) {
+    case READ_AHEAD_FOR_CACHE:
+        prefill_lost(store);
+        /* fall through */
+    case READ_FOR_CACHE:
+        record_load_lost(read->load, &failure);
+        expert_cache_lose(&store->cache, read->index);
+        expert_step_arrived(store, read->index);
+        break;
+    case READ_FOR_STREAM:
+        record_load_lost(read->load, &failure);
+        break;
+    case READ_FOR_RANGE:
+        store->lost_in_staging++;
+        /* fall through */
+    case READ_FOR_RESIDENT:
+        blocking_read_over(&store->blocking, &failure, read->index);
+        break;
     }
-    read_queue_cancel(reader->queue);
+}
+
+/* What was waited for long enough is lost. False: nothing was. */
+static bool give_up(struct weight_store *store) {
+    struct store_read *read = reader_lose_overdue(&store->reader);
+    if (!read)
+        return false;
+    for (; read; read = reader_lose_overdue(&store->reader))
+        lose(store, read);
+    if (reader_awaited(&store->reader) == 0) /* else it would fail the others too */
+        read_queue_cancel(store->reader.queue);
+    return true;
 }
 
 enum status store_lost_error(const struct weight_store *store, struct error *err) {
@@ -239,19 +237,14 @@ enum status store_lost_error(const struct weight_store *store, struct error *err
 }
 
 bool store_reap(struct weight_store *store, bool wait) {
-    bool awaited = reader_awaited(&store->reader) > 0;
-    struct store_read *read = store->reader.in_flight > 0 ? reader_reap(&store->reader, wait) : NULL;
-    if (!read && wait && awaited)
-        give_up(store);
-    if (!read)
-        return wait && awaited;
-    do
+    bool came = false;
+    struct store_read *read;
+    for (; (read = reader_reap(&store->reader, wait && !came)) != NULL; came = true)
         if (read->lost)
             dispatch_lost(store, read);
         else
             dispatch(store, read);
-    while ((read = reader_reap(&store->reader, false)) != NULL);
-    return true;
+    return give_up(store) || came;
 }
 
 bool store_wait(struct weight_store *store) {

@@ -78,7 +78,7 @@ static void test_order_and_bytes(void **state) {
     struct error err;
     const uint8_t *data;
     open_files(&f);
-    ASSERT_OK(file_stream_create(f.files, next_range, &f, &stream, &err), err);
+    ASSERT_OK(file_stream_create(f.files, 0, next_range, &f, &stream, &err), err);
     for (uint32_t r = 0; r < RANGES; r++) {
         ASSERT_OK(file_stream_take(stream, &range, &data, &err), err);
         assert_non_null(data);
@@ -91,7 +91,7 @@ static void test_order_and_bytes(void **state) {
         ASSERT_OK(file_stream_take(stream, &range, &data, &err), err);
         assert_null(data);
     }
-    file_stream_destroy(stream);
+    assert_true(file_stream_destroy(stream));
     close_files(&f);
 }
 
@@ -103,10 +103,10 @@ static void test_given_up_half_way(void **state) {
     struct error err;
     const uint8_t *data;
     open_files(&f);
-    ASSERT_OK(file_stream_create(f.files, next_range, &f, &stream, &err), err);
+    ASSERT_OK(file_stream_create(f.files, 0, next_range, &f, &stream, &err), err);
     ASSERT_OK(file_stream_take(stream, &range, &data, &err), err);
-    file_stream_destroy(stream); /* with reads in flight */
-    file_stream_destroy(NULL);
+    assert_true(file_stream_destroy(stream)); /* with reads in flight */
+    assert_true(file_stream_destroy(NULL));
     close_files(&f);
 }
 
@@ -120,13 +120,13 @@ static void test_a_file_that_was_cut_short(void **state) {
     enum status status = STATUS_OK;
     open_files(&f);
     assert_int_equal(truncate(f.path[1], 5000), 0);
-    ASSERT_OK(file_stream_create(f.files, next_range, &f, &stream, &err), err);
+    ASSERT_OK(file_stream_create(f.files, 0, next_range, &f, &stream, &err), err);
     for (uint32_t r = 0; r < RANGES && status == STATUS_OK; r++)
         status = file_stream_take(stream, &range, &data, &err);
     assert_int_equal(status, STATUS_CORRUPT);
     assert_non_null(strstr(err.text, f.path[1]));
     assert_non_null(strstr(err.text, "cut off"));
-    file_stream_destroy(stream);
+    assert_true(file_stream_destroy(stream));
     close_files(&f);
 }
 

@@ -19,7 +19,9 @@ struct held_queue {
     bool finish;    /* also without wait */
     bool fail_next; /* the next one that is reaped */
     bool fail_all;
-    unsigned silent; /* so many waits pass without an answer */
+    unsigned silent;    /* so many waits pass without an answer */
+    uint64_t answer_ns; /* a wait takes so long */
+    uint64_t keep;      /* the submit, from 1, that is never answered; 0: none */
 };
 
 static enum read_submit held_submit(struct read_queue *queue, struct read_request *request) {
@@ -46,8 +48,14 @@ static struct read_request *held_reap(struct read_queue *queue, bool wait, uint6
         clock_sleep_ns(timeout_ns);
         return NULL;
     }
-    struct read_request *request = q->requests[0];
-    memmove(&q->requests[0], &q->requests[1], --q->count * sizeof q->requests[0]);
+    unsigned i = q->keep > 0 && q->requests[0]->number == q->keep;
+    uint64_t wait_ns = i == q->count || timeout_ns < q->answer_ns ? timeout_ns : q->answer_ns;
+    if (wait)
+        clock_sleep_ns(wait_ns);
+    if (i == q->count || (wait && wait_ns < q->answer_ns))
+        return NULL;
+    struct read_request *request = q->requests[i];
+    memmove(&q->requests[i], &q->requests[i + 1], (--q->count - i) * sizeof q->requests[0]);
     q->in_flight_bytes -= request->dst_size_bytes;
     struct read_window window = read_queue_window(queue->files, request->file, request->offset_bytes, request->size_bytes);
     request->skip_bytes = window.skip_bytes;
@@ -342,6 +350,56 @@ static void test_a_silent_disk_is_told(void **state) {
     fixture_close(&f);
 }
 
+/* The device loses one read and answers all others: who waits for that one gets an error in time, the others what they wanted. */
+static void test_a_lost_read_fails_alone(void **state) {
+    (void)state;
+    static struct held_queue q;
+    struct fixture_spec spec = fixture_usual;
+    spec.depth = 6;
+    spec.streamed = 0;
+    spec.experts = 40;
+    fixture_model(&f, &spec);
+    q = (struct held_queue){
+        .base = {.operations = &held_operations, .files = f.files, .depth = spec.depth}, .answer_ns = 1000000, .keep = 2};
+    f.queue = &q.base;
+    fixture_options(&f, &spec);
+    f.options.read_timeout_ns = 20 * q.answer_ns;
+    ASSERT_OK(store_create(&f.options, &f.store, &f.err), f.err);
+    weight_id ids[FIXTURE_RECORDS_MAX], failed = UINT32_MAX;
+    fixture_choose(&f, 1, 40, ids);
+    ASSERT_OK(store_want(f.store, ids, 40, STORE_ANY, &f.err), f.err);
+    uint32_t before = 0, after = 0;
+    for (uint32_t i = 0; i < 40; i++) {
+        uint32_t index;
+        struct weight_lease lease;
+        enum status status = store_take(f.store, 3, true, &index, &lease, &f.err);
+        store_check(f.store);
+        if (status == STATUS_OK) {
+            assert_true(lease.id == ids[index] && fixture_right(&f, &lease, 3));
+            store_release(f.store, &lease);
+            before += failed == UINT32_MAX;
+            after += failed != UINT32_MAX;
+            continue;
+        }
+        assert_int_equal(status, STATUS_IO);
+        assert_non_null(strstr(f.err.text, "has not come back after"));
+        assert_int_equal(failed, UINT32_MAX);
+        failed = ids[index];
+    }
+    assert_int_equal(failed, ids[0]);
+    assert_true(before >= 1 && after >= 20); /* 120 reads in all */
+    store_want_end(f.store);
+    store_check(f.store);
+    fixture_step_listed(&f, &failed, 1); /* the next one that wants it has it read anew */
+    store_check(f.store);
+    q.keep = 0; /* it comes after all */
+    q.finish = true;
+    while (q.count > 0)
+        store_poll(f.store);
+    store_check(f.store);
+    fixture_close(&f);
+}
+
 /* Parts of an expert that lie together come with one read, and take no more memory than they have blocks. */
 static void test_parts_that_lie_together_are_one_read(void **state) {
     (void)state;
@@ -391,6 +449,7 @@ int main(void) {
         cmocka_unit_test(test_the_end_of_a_step_cancels_what_was_not_begun),
         cmocka_unit_test(test_wanting_what_is_still_failing),
         cmocka_unit_test(test_a_busy_queue_is_asked_again),
+        cmocka_unit_test(test_a_lost_read_fails_alone),
         cmocka_unit_test(test_a_silent_disk_is_told),
         cmocka_unit_test(test_parts_that_lie_together_are_one_read),
     };
