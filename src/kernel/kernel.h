@@ -56,7 +56,7 @@ struct matmul_args { /* y[t][r] = W[r] . x[t] for r in [row_begin, row_end), t i
     size_t y_stride; /* elements */
 };
 
-#define MATMUL_MANY 8                  /* rows of activations from which matmul_many is worth its unpacking */
+#define MATMUL_MANY 5                                    /* rows of activations from which matmul_many is worth its unpacking */
 size_t matmul_many_bytes(enum cpu_isa isa, size_t cols); /* of its scratch */
 
 /* ---- attention ---- */

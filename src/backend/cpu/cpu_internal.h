@@ -12,7 +12,7 @@
 
 #define CPU_PACKED_CHUNK 128 /* outputs that a thread takes at a time of what is packed by columns: whole cache lines of every input */
 #define CPU_MANY_ROWS 32     /* outputs that are unpacked together for many rows */
-#define CPU_MANY_MAX 128     /* and how many of them a thread takes at a time at most, so that it can fetch weights ahead */
+#define CPU_MANY_MAX 256     /* and how many of them a thread takes at a time at most, so that it can fetch weights ahead */
 #define CPU_DOWN_ROWS 64     /* rows of a down product that a thread computes before it adds them */
 #define CPU_SPLIT_SHORT 32   /* rows in two parts that are multiplied together meet so many outputs, */
 #define CPU_SPLIT_LONG 128   /* and are so many; or, where there are no more than the first of these, the other way round */

@@ -259,9 +259,10 @@ void i8mm_panel_fill(const struct matrix *w, const struct panel_format *f, const
 }
 
 bool neon_panel_format(const struct matrix *w, struct panel_format *out) {
-    if (!panel_format_of(w, out) || out->alone)
+    if (!panel_format_of(w, out) || out->least == 1)
         return false;
-    out->alone = w->format == MATRIX_INT_GROUPS || w->format == MATRIX_INT8_GROUPS; /* plain C is all that these have else */
+    if (w->format == MATRIX_INT_GROUPS || w->format == MATRIX_INT8_GROUPS)
+        out->least = 1; /* plain C is all that these have else */
     return true;
 }
 
