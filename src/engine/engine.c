@@ -114,6 +114,7 @@ sluice_status sluice_open(const char *path, sluice_model **out, sluice_error *er
         sluice_close(m);
         return engine_report(status, &err, error);
     }
+    m->sequences = 1;
     *out = m;
     return SLUICE_OK;
 }
@@ -261,7 +262,10 @@ sluice_status sluice_token_bytes(const sluice_model *m, uint32_t id, char **byte
 static enum status plan_memory(const struct sluice_model *m, const sluice_load_options *options, struct memory_plan *plan,
                                struct error *err) {
     const struct model *const models[] = {m->model, m->draft_model};
-    return memory_plan_make(models, m->draft_model ? 2 : 1, m->files, options, plan, err);
+    return memory_plan_make(
+        &(struct memory_request){
+            .models = models, .model_count = m->draft_model ? 2 : 1, .sequences = m->sequences, .files = m->files, .options = options},
+        plan, err);
 }
 
 sluice_status sluice_make_plan(sluice_model *m, const sluice_load_options *options, sluice_plan *plan, sluice_error *error) {
@@ -361,6 +365,11 @@ enum status engine_open_draft(struct sluice_model *m, const char *path, struct e
     if (m->loaded || m->draft_model)
         return error_set(err, STATUS_INVALID, "a drafter is opened once, before the model is loaded");
     return model_open_draft(m->model, path, m->files, &m->draft_model, err);
+}
+
+void engine_set_sequences(struct sluice_model *m, uint32_t sequences) {
+    CHECK(!m->loaded && sequences > 0);
+    m->sequences = sequences;
 }
 
 void engine_set_queue_wrapper(struct sluice_model *m, struct queue_wrapper wrapper) {

@@ -46,6 +46,7 @@ struct sluice_model {
     uint64_t parameters, active_parameters, weight_bytes;
 
     struct queue_wrapper queue_wrapper;
+    uint32_t sequences; /* of the next load */
 
     bool loaded, reads_left; /* reads_left: the disk did not answer when weights were unloaded; reads may still use the files */
     struct memory_plan memory;
@@ -94,6 +95,11 @@ void engine_consume_cancel(struct sluice_model *m, enum status status);
 sluice_status engine_report(enum status status, const struct error *from, sluice_error *to);
 /* Says in *err, when a request failed because a result was no number, which layer and tensor made it. Returns status. */
 enum status engine_explain(struct sluice_model *m, enum status status, struct error *err);
+/*
+ * Room for so many sequences (1 without this call) in all loads of this model from now on; before sluice_load. The session has the first;
+ * rows and sessions of the others go to the executor beside it.
+ */
+void engine_set_sequences(struct sluice_model *model, uint32_t sequences);
 /* Takes a struct sluice_model that is loaded, between two steps: gives memory back, or takes it again (pressure.h). */
 void engine_watch_memory(void *model);
 /* The history of a model's experts: begins to prefill by it; adds what this load used, and frees. Without one nothing happens. */

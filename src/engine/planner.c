@@ -28,7 +28,7 @@
 struct planner {
     const struct model *model; /* the first of these */
     const struct plan *plans[PLANS_MAX];
-    uint32_t plan_count;
+    uint32_t plan_count, sequences;
     const struct file_set *files;
     const sluice_load_options *options;
     struct memory_plan *out;
@@ -124,7 +124,7 @@ static void set_rows(struct planner *p, uint32_t rows) {
     out->max_rows = rows;
     out->logit_rows = p->options->logit_rows ? p->options->logit_rows : 1;
     out->logit_rows = out->logit_rows > rows ? rows : out->logit_rows;
-    out->kv = (struct kv_options){.sequences = 1, .context = out->plan.context, .rewind_rows = rows, .exact = p->options->exact};
+    out->kv = (struct kv_options){.sequences = p->sequences, .context = out->plan.context, .rewind_rows = rows, .exact = p->options->exact};
     out->backend.limits = executor_limits(p->plans, p->plan_count, &out->kv, rows, p->options->exact);
     out->plan.chunk = rows;
     out->plan.kv_bytes = 0;
@@ -273,18 +273,23 @@ static enum status check_machine(const struct planner *p, struct error *err) {
                      text_format_size(machine.total_bytes, total, sizeof total));
 }
 
-enum status memory_plan_make(const struct model *const *models, uint32_t model_count, const struct file_set *files,
-                             const sluice_load_options *options, struct memory_plan *out, struct error *err) {
+enum status memory_plan_make(const struct memory_request *request, struct memory_plan *out, struct error *err) {
+    const sluice_load_options *options = request->options;
     *out = (struct memory_plan){0};
-    struct planner p = {.model = models[0], .plan_count = model_count, .files = files, .options = options, .out = out};
-    CHECK(model_count > 0 && model_count <= PLANS_MAX);
-    for (uint32_t i = 0; i < model_count; i++)
-        p.plans[i] = &models[i]->plan;
+    struct planner p = {.model = request->models[0],
+                        .plan_count = request->model_count,
+                        .sequences = request->sequences,
+                        .files = request->files,
+                        .options = options,
+                        .out = out};
+    CHECK(p.plan_count > 0 && p.plan_count <= PLANS_MAX && p.sequences > 0);
+    for (uint32_t i = 0; i < p.plan_count; i++)
+        p.plans[i] = &request->models[i]->plan;
     TRY(read_options(&p, err));
     TRY(build_records(&p, false, err));
     out->plan.process_bytes = memory_process_read().rss_bytes + OVERHEAD_BYTES + (uint64_t)out->plan.threads * OVERHEAD_THREAD_BYTES +
-                              (uint64_t)out->records.record_count * OVERHEAD_RECORD_BYTES + (uint64_t)out->plan.context * 8 +
-                              (options->forms ? grammar_constraint_bytes(models[0]->plan.vocab) : 0);
+                              (uint64_t)out->records.record_count * OVERHEAD_RECORD_BYTES + (uint64_t)p.sequences * out->plan.context * 8 +
+                              (options->forms ? grammar_constraint_bytes(p.model->plan.vocab) : 0);
     choose_budget(&p);
     TRY(smallest_budget(&p, &out->plan.minimum_bytes, err));
     if (options->ram == SLUICE_RAM_MIN)

@@ -24,8 +24,13 @@ struct memory_plan {
     uint64_t reserve_bytes; /* --ram auto: what should stay free, so that pressure.h can watch it; 0: nothing is watched */
 };
 
-/* models: the model, then its drafters: all share budget, records and backend. Fills *out (memory_plan_deinit, also after a failure).
- * STATUS_OVER_BUDGET: out->plan.minimum_bytes is set. */
-MUST_CHECK enum status memory_plan_make(const struct model *const *models, uint32_t model_count, const struct file_set *files,
-                                        const sluice_load_options *options, struct memory_plan *out, struct error *err);
+struct memory_request {                /* all borrowed */
+    const struct model *const *models; /* the model, then its drafters: all share budget, records and backend */
+    uint32_t model_count;
+    uint32_t sequences; /* that have keys and values at a time, each options->context positions; >= 1 */
+    const struct file_set *files;
+    const sluice_load_options *options;
+};
+/* Fills *out (memory_plan_deinit, also after a failure). STATUS_OVER_BUDGET: out->plan.minimum_bytes is set. */
+MUST_CHECK enum status memory_plan_make(const struct memory_request *request, struct memory_plan *out, struct error *err);
 void memory_plan_deinit(struct memory_plan *plan);
