@@ -32,9 +32,10 @@ def sluice(args, out):
 
 
 def llama(args, out):
-    text = run(args, [args.llama, args.model, str(args.threads), args.prompt, str(args.llama_tokens), "mmap"])
-    number = [float(x) for x in re.findall(r"[\d.]+(?= tokens/s| s,| ms)", text)]
-    return {"prompt": number[0], "decode": number[1], "median": 1e3 / number[3], "first_s": number[2]}
+    words = [args.llama, args.model, str(args.threads), args.prompt, str(args.llama_tokens), "1", "mmap"]
+    prompt, decode = [json.loads(line) for line in run(args, words, "prompt decode").splitlines() if line.startswith("{")]
+    return {"prompt": prompt["prompt_tokens_per_s"], "decode": decode["decode_tokens_per_s"], "median": 1e3 / decode["median_ms"],
+            "first_s": prompt["first_token_s"]}
 
 
 def bmoe(args, out):
@@ -47,10 +48,10 @@ def bmoe(args, out):
             "hit": number(r"moe-cache: ([\d.]+)% hit") / 100, "MB/token": number(r"\(([\d.]+) MiB/token") * 2**20 / 1e6}
 
 
-def run(args, command):
+def run(args, command, asked=""):
     drop_pages(args.model)
     prefix = args.within.format(args.limit).split() if args.within else []
-    done = subprocess.run(prefix + command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    done = subprocess.run(prefix + command, input=asked, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
     if done.returncode:
         sys.exit(f"{command[0]} ended with {done.returncode}:\n{done.stdout[-2000:]}")
     return done.stdout
