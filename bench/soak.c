@@ -7,10 +7,10 @@
  * Model    A process of its own answers a dozen requests undisturbed. Then the same model, loaded anew with reads that misbehave
  *          (soak_faults.h), answers them from the last to the first, so that the longest are computed anew, and from then on, for
  *          SECONDS, in random order on a machine whose memory comes and goes (soak_machine.h): one of four is stopped in one of four ways;
- * half of them are followed by a pause, some with sluice_tend. Each id is compared, and the bits of its probability. Output   a line a
- * minute, each failure when it is seen, and at the end a line for each thing that was to hold. Exit status 0 when all did, 1 when one did
- * not, 2 for a run that could not be begun. Growth   is what comes after the warm-up (each request once, and a sixth of the time) above the
- * most until then (soak_numbers.h).
+ * half of them are followed by a pause, some with sluice_tend. Each id is compared, and the bits of its probability and of the second
+ * choice's. Output   a line a minute, each failure when it is seen, and at the end a line for each thing that was to hold. Exit status 0
+ * when all did, 1 when one did not, 2 for a run that could not be begun. Growth   is what comes after the warm-up (each request once, and a
+ * sixth of the time) above the most until then (soak_numbers.h).
  */
 #include <ftw.h>
 #include <inttypes.h>

@@ -116,7 +116,7 @@ int io_uring_submit_and_wait_timeout(struct io_uring *ring, struct io_uring_cqe 
 
 ssize_t pread(int fd, void *data, size_t size_bytes, off_t offset) {
     ssize_t result = syscall(SYS_pread64, fd, data, size_bytes, offset);
-    if (!shim.pread)
+    if (!shim.pread || size_bytes < BLOCK_BYTES) /* the small ones are not of a model */
         return result;
     int64_t seen = judge((uintptr_t)data, result < 0 ? -(int64_t)errno : result);
     if (seen >= 0)

@@ -23,25 +23,29 @@ sluice_request soak_request_of(const struct soak_table *table, uint32_t k) {
                             .temperature = sampled ? 0.8f : 0,
                             .seed = k,
                             .ignore_end = true,
-                            .logprobs = true};
+                            .logprobs = true,
+                            .top_logprobs = 2};
 }
 
 struct soak_token soak_token_of(const sluice_piece *piece) {
-    return (struct soak_token){.id = piece->token, .logprob = piece->logprob};
+    const sluice_logprob *top = piece->top;
+    return (struct soak_token){piece->token, top[0].token, top[1].token, piece->logprob, top[0].logprob, top[1].logprob};
 }
 
-bool soak_same_token(struct soak_token a, struct soak_token b) {
-    return a.id == b.id && memcmp(&a.logprob, &b.logprob, sizeof a.logprob) == 0;
+bool soak_same_token(struct soak_token a, struct soak_token b) { return memcmp(&a, &b, sizeof a) == 0; }
+
+static uint64_t hash(uint64_t before, const void *data, size_t size_bytes) {
+    for (const uint8_t *byte = data, *end = byte + size_bytes; byte < end; byte++)
+        before = (before ^ *byte) * 1099511628211u;
+    return before;
 }
 
 /* Two hashes: of ids and of everything. Runs under other budgets are compared by them. */
 static void hash_answer(const struct soak_request *r, uint64_t *ids, uint64_t *all) {
     *ids = *all = 14695981039346656037u;
     for (uint32_t i = 0; i < r->answer_count; i++) {
-        uint32_t bits;
-        memcpy(&bits, &r->answer[i].logprob, sizeof bits);
-        *ids = (*ids ^ r->answer[i].id) * 1099511628211u;
-        *all = ((*all ^ r->answer[i].id) * 1099511628211u ^ bits) * 1099511628211u;
+        *ids = hash(*ids, &r->answer[i].id, sizeof r->answer[i].id);
+        *all = hash(*all, &r->answer[i], sizeof r->answer[i]);
     }
 }
 

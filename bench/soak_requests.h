@@ -1,6 +1,6 @@
 /*
- * soak_requests: conversations that are asked again and again, with what a clean run answered: the ids, and the logarithms of their
- * probabilities, in which every logit has a part.
+ * soak_requests: conversations that are asked again and again, with what a clean run answered: the ids, and the logarithms of the
+ * probabilities of each and of the second choice, in which every logit has a part. (A model may be so sure that the first one is always 0.)
  *
  * Model    A few conversations of three turns. A turn's prompt is the turn before, its answer, and something new. Each second turn is
  *          sampled with a seed, the others are greedy. Lengths fit the context: prompts up to 6, further turns up to 1, answers up to 4 of
@@ -15,8 +15,8 @@ enum { SOAK_TURNS = 3, SOAK_REQUESTS = 4 * SOAK_TURNS, SOAK_CONTEXT = 1536 };
 struct soak_request {
     uint32_t prompt[SOAK_CONTEXT];
     struct soak_token {
-        uint32_t id;
-        float logprob;
+        uint32_t id, first, second; /* chosen; the two likeliest */
+        float logprob, first_logprob, second_logprob;
     } answer[SOAK_CONTEXT];
     uint32_t prompt_count, answer_count;
 };
