@@ -1,5 +1,5 @@
 /*
- * chat_input: libedit on a terminal, stdio elsewhere.
+ * chat_input: libedit on a terminal, plain reads elsewhere; both wait in wait_for_input, where the caller's work is done meanwhile.
  */
 #include "chat_input.h"
 
@@ -7,11 +7,13 @@
 #include <fcntl.h>
 #include <histedit.h>
 #include <locale.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #include "base/log.h"
 #include "base/memory.h"
@@ -19,6 +21,7 @@
 
 #define HISTORY_LINES 1000
 #define PATH_BYTES 4096
+#define TEND_MS 1000
 
 struct chat_input {
     EditLine *edit; /* NULL: no terminal */
@@ -26,7 +29,45 @@ struct chat_input {
     char history_path[PATH_BYTES]; /* empty: nowhere to keep it */
     const char *prompt;
     bool given_up; /* Ctrl-C while editing */
+    bool (*tend)(void *context);
+    void *context;
+    char bytes[4096]; /* read ahead, without a terminal */
+    size_t count, used;
 };
+
+/* ---- waiting ---- */
+
+/*
+ * Until there is something to read, or the end. libedit knows of signals while it reads alone: of a changed window it is told here, and
+ * after a signal that did not end the program the terminal is its own again.
+ */
+static void wait_for_input(struct chat_input *input) {
+    struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
+    int wait_ms = 0;
+    for (;;) {
+        int ready = poll(&in, 1, wait_ms);
+        if (ready > 0 || (ready < 0 && errno != EINTR))
+            return;
+        if (input->edit) {
+            el_resize(input->edit);
+            if (ready < 0) {
+                (void)el_set(input->edit, EL_PREP_TERM, 1);
+                (void)el_set(input->edit, EL_REFRESH);
+            }
+        }
+        wait_ms = input->tend(input->context) ? 0 : TEND_MS;
+    }
+}
+
+/* As read(2) of standard input. */
+static ssize_t read_some(struct chat_input *input, char *bytes, size_t most) {
+    for (;;) {
+        wait_for_input(input);
+        ssize_t got = read(STDIN_FILENO, bytes, most);
+        if (got >= 0 || (errno != EINTR && errno != EAGAIN))
+            return got;
+    }
+}
 
 /* ---- libedit's calls ---- */
 
@@ -34,6 +75,29 @@ static char *prompt_of(EditLine *edit) {
     struct chat_input *input = NULL;
     (void)el_get(edit, EL_CLIENTDATA, &input);
     return (char *)(uintptr_t)input->prompt;
+}
+
+/* A character as libedit wants it: 1, or 0 at the end, or -1. Bytes that are none in the locale's encoding are dropped. */
+static int read_character(EditLine *edit, wchar_t *out) {
+    struct chat_input *input = NULL;
+    mbstate_t state = {0};
+    char byte;
+    ssize_t got;
+    (void)el_get(edit, EL_CLIENTDATA, &input);
+    while ((got = read_some(input, &byte, 1)) > 0) {
+        bool inside = !mbsinit(&state);
+        size_t used = mbrtowc(out, &byte, 1, &state);
+        if (used == (size_t)-1) { /* what was begun is dropped; this byte may begin another one */
+            state = (mbstate_t){0};
+            used = inside ? mbrtowc(out, &byte, 1, &state) : used;
+        }
+        if (used == (size_t)-1)
+            state = (mbstate_t){0};
+        else if (used != (size_t)-2)
+            return 1;
+    }
+    *out = 0;
+    return (int)got;
 }
 
 static unsigned char give_up(EditLine *edit, int character) {
@@ -45,9 +109,10 @@ static unsigned char give_up(EditLine *edit, int character) {
 }
 
 static unsigned char suspend(EditLine *edit, int character) {
-    (void)edit;
     (void)character;
-    (void)raise(SIGTSTP); /* libedit puts the terminal right before, and back afterwards */
+    (void)el_set(edit, EL_PREP_TERM, 0); /* libedit does so by itself for the first signal of a line alone */
+    (void)raise(SIGTSTP);
+    (void)el_set(edit, EL_PREP_TERM, 1);
     return CC_REFRESH;
 }
 
@@ -80,15 +145,29 @@ static void remember(struct chat_input *input, const char *line) {
 
 /* ---- lines ---- */
 
-/* One line of standard input without its end; false when there is none. */
-static bool read_plain(struct byte_buffer *line, enum status *status, struct error *err) {
-    int byte = getc(stdin);
-    if (byte == EOF)
+/* Whether there are bytes read ahead, after reading some more if need be. */
+static bool fill(struct chat_input *input) {
+    if (input->used < input->count)
+        return true;
+    ssize_t got = read_some(input, input->bytes, sizeof input->bytes);
+    input->used = 0;
+    input->count = got > 0 ? (size_t)got : 0;
+    return got > 0;
+}
+
+/* One line of standard input without its end; false when there is none. The rest of one that is too long is not another message. */
+static bool read_plain(struct chat_input *input, struct byte_buffer *line, enum status *status, struct error *err) {
+    if (!fill(input))
         return false;
-    for (; byte != EOF && byte != '\n' && *status == STATUS_OK; byte = getc(stdin))
-        *status = byte_buffer_append(line, &(char){(char)byte}, 1, err);
-    for (; byte != EOF && byte != '\n'; byte = getc(stdin)) /* the rest of a line that is too long is not another message */
-        ;
+    do {
+        const char *begin = input->bytes + input->used, *end = memchr(begin, '\n', input->count - input->used);
+        size_t size = end ? (size_t)(end - begin) : input->count - input->used;
+        if (*status == STATUS_OK)
+            *status = byte_buffer_append(line, begin, size, err);
+        input->used += size + (end != NULL);
+        if (end)
+            return true;
+    } while (fill(input));
     return true;
 }
 
@@ -115,7 +194,7 @@ static bool read_line(struct chat_input *input, const char *prompt, struct byte_
     input->given_up = false;
     if (input->edit)
         return read_edited(input, prompt, line, status, err);
-    bool got = read_plain(line, status, err);
+    bool got = read_plain(input, line, status, err);
     if (got && line->size_bytes > 0 && line->data[line->size_bytes - 1] == '\r')
         line->data[--line->size_bytes] = 0;
     return got;
@@ -172,6 +251,7 @@ static enum status open_editor(struct chat_input *input, struct error *err) {
     if (!input->edit || !input->history)
         return error_set(err, STATUS_IO, "this terminal cannot be edited on (TERM is set wrong?); give the messages by a pipe instead");
     (void)el_set(input->edit, EL_CLIENTDATA, input);
+    (void)el_set(input->edit, EL_GETCFN, read_character);
     (void)el_set(input->edit, EL_PROMPT, prompt_of);
     (void)el_set(input->edit, EL_EDITOR, "emacs");
     (void)el_set(input->edit, EL_SIGNAL, 1); /* the terminal is put right before a signal ends the program */
@@ -186,11 +266,13 @@ static enum status open_editor(struct chat_input *input, struct error *err) {
     return STATUS_OK;
 }
 
-enum status chat_input_open(struct chat_input **out, struct error *err) {
+enum status chat_input_open(bool (*tend)(void *context), void *context, struct chat_input **out, struct error *err) {
     *out = NULL;
     struct chat_input *input = memory_alloc(sizeof *input);
     if (!input)
         return error_set(err, STATUS_NO_MEMORY, "no memory to read messages");
+    input->tend = tend;
+    input->context = context;
     enum status status = isatty(STDIN_FILENO) ? open_editor(input, err) : STATUS_OK;
     if (status == STATUS_OK)
         *out = input;

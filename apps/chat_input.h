@@ -13,7 +13,11 @@
 
 struct chat_input;
 
-MUST_CHECK enum status chat_input_open(struct chat_input **out, struct error *err);
+/*
+ * tend(context) is called again and again, about once a second or, when it returns true, at once, while nothing is typed: for what is to be
+ * done meanwhile. *out is NULL on failure.
+ */
+MUST_CHECK enum status chat_input_open(bool (*tend)(void *context), void *context, struct chat_input **out, struct error *err);
 void chat_input_close(struct chat_input *input); /* NULL is allowed */
 bool chat_input_on_terminal(const struct chat_input *input);
 /*

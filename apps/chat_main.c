@@ -94,6 +94,8 @@ static int talk_with(const struct options *options, sluice_model *model, struct 
     return code;
 }
 
+static bool tend(void *model) { return sluice_tend(model); }
+
 static int run(const struct options *options) {
     sluice_model *model;
     sluice_error error;
@@ -105,7 +107,7 @@ static int run(const struct options *options) {
     int code;
     if (template && sluice_set_chat_template(model, template, &error) != SLUICE_OK) {
         code = app_fail(&error);
-    } else if (chat_input_open(&input, &err) != STATUS_OK) {
+    } else if (chat_input_open(tend, model, &input, &err) != STATUS_OK) {
         log_line(LOG_ERROR, "%s", err.text);
         code = EXIT_FAILED;
     } else {

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """sluice chat as its user meets it: PROGRAM MODEL TEMPLATE. By pipes, then on a terminal. Prints "ok - name" or "not ok - name"."""
+import fcntl
 import json
 import os
 import pty
 import re
 import select
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -134,6 +136,21 @@ class Terminal:
     def type(self, text):
         os.write(self.fd, text.encode())
 
+    def resize(self, columns):
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+
+    def bytes_read(self):
+        """By all threads so far, from disk or not; io_uring's are not counted."""
+        with open(f"/proc/{self.pid}/io", encoding="ascii") as file:
+            return int(re.search(r"rchar: (\d+)", file.read())[1])
+
+    def reads(self, most, seconds):
+        """Waits until so many bytes were read; returns how many were."""
+        end = time.monotonic() + seconds
+        while self.bytes_read() < most and time.monotonic() < end:
+            time.sleep(0.05)
+        return self.bytes_read()
+
     def end(self):
         """The exit code; kills what does not end."""
         until = time.monotonic() + 20
@@ -192,11 +209,44 @@ def on_a_terminal(folder, template):
     check("/exit ends with 0", terminal.end() == 0, terminal.seen)
 
 
+def while_nobody_types(folder):
+    """What earlier runs used is read at the prompt; keys are taken meanwhile, and signals do not lose the line."""
+    flags = ["-n", "40", "--ram", "16M", "--reader", "threads"]
+    terminal = Terminal(folder, *flags, "--history")
+    ready = terminal.prompted()
+    terminal.type("Once upon a time\r")
+    check("a first run is remembered", ready and terminal.wait_for(b"ended by") and terminal.prompted(), terminal.seen)
+    terminal.type("/exit\r")
+    check("and ends", terminal.end() == 0, terminal.seen)
+    terminal = Terminal(folder, *flags)
+    ready = terminal.prompted()
+    time.sleep(1)
+    without = terminal.bytes_read()
+    terminal.type("/exit\r")
+    check("without history nothing is read at the prompt", ready and terminal.end() == 0, terminal.seen)
+    terminal = Terminal(folder, *flags, "--history")
+    ready = terminal.prompted()
+    read = terminal.reads(without + (2 << 20), 30)
+    check("with it the cache fills while nobody types", ready and read >= without + (2 << 20), (without, read))
+    terminal.type("/nonsen\xe9\u20ac")
+    check("a line is typed, with characters of many bytes", terminal.wait_for("\u20ac".encode()), terminal.seen)
+    for columns in (60, 100):
+        terminal.resize(columns)
+        os.kill(terminal.pid, signal.SIGCONT)
+        time.sleep(0.1)
+    raw = not termios.tcgetattr(terminal.fd)[3] & termios.ICANON
+    terminal.type("se\r")
+    check("the line is whole after signals", raw and terminal.wait_for("no command '/nonsen\xe9\u20acse'".encode()) and terminal.prompted(), terminal.seen)
+    terminal.type("\x04")
+    check("and the program ends well", terminal.end() == 0, terminal.seen)
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         documents()
         by_pipe(folder)
         on_a_terminal(folder, thinking(folder))
+        while_nobody_types(folder)
     return 1 if failures else 0
 
 
