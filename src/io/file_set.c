@@ -39,11 +39,15 @@ struct file_entry {
     dev_t device;
     ino_t inode;
     struct timespec modified;
+    uint32_t first, copy_number;      /* this is that copy of the file `first` */
+    uint32_t copies[FILE_COPIES_MAX]; /* of a first one: their numbers, its own among them */
+    unsigned copy_count;
 };
 
 struct file_set {
     struct file_entry *entries[FILES_MAX];
     atomic_uint count;
+    atomic_uint left_out; /* a bit per copy number */
 };
 
 enum status file_set_create(struct file_set **out, struct error *err) {
@@ -51,6 +55,7 @@ enum status file_set_create(struct file_set **out, struct error *err) {
     if (!*out)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the table of files");
     atomic_init(&(*out)->count, 0);
+    atomic_init(&(*out)->left_out, 0);
     return STATUS_OK;
 }
 
@@ -176,9 +181,10 @@ enum status file_set_add(struct file_set *files, const char *path, uint32_t *fil
         entry_destroy(entry);
         return status;
     }
+    entry->first = entry->copies[0] = *file = count;
+    entry->copy_count = 1;
     files->entries[count] = entry;
     atomic_store_explicit(&files->count, count + 1, memory_order_release);
-    *file = count;
     return STATUS_OK;
 }
 
@@ -186,6 +192,71 @@ static struct file_entry *entry_of(const struct file_set *files, uint32_t file) 
     CHECK(file < atomic_load_explicit(&files->count, memory_order_acquire));
     return files->entries[file];
 }
+
+/* ---- copies ---- */
+
+static const struct file_entry *first_of(const struct file_set *files, uint32_t file) {
+    return files->entries[entry_of(files, file)->first];
+}
+
+enum status file_set_add_copy(struct file_set *files, uint32_t file, const char *path, uint32_t *copy, struct error *err) {
+    struct file_entry *first = entry_of(files, file);
+    CHECK(first->first == file);
+    if (first->copy_count == FILE_COPIES_MAX)
+        return error_set(err, STATUS_INVALID, "%s: a model can have %d copies beside it, not more", path, FILE_COPIES_MAX - 1);
+    TRY(file_set_add(files, path, copy, err));
+    struct file_entry *entry = entry_of(files, *copy);
+    if (entry->size_bytes != first->size_bytes)
+        return error_set(err, STATUS_INVALID,
+                         "%s: is no copy of %s: it has %" PRIu64 " bytes, not %" PRIu64 "; copy the file again, or name another", path,
+                         first->path, entry->size_bytes, first->size_bytes);
+    entry->first = file;
+    entry->copy_number = first->copy_count;
+    first->copies[first->copy_count++] = *copy;
+    uint32_t larger = entry->alignment_bytes > first->alignment_bytes ? entry->alignment_bytes : first->alignment_bytes;
+    for (unsigned n = 0; n < first->copy_count; n++)
+        files->entries[first->copies[n]]->alignment_bytes = larger;
+    return STATUS_OK;
+}
+
+unsigned file_set_copies(const struct file_set *files, uint32_t file) { return first_of(files, file)->copy_count; }
+unsigned file_set_copy_number(const struct file_set *files, uint32_t file) { return entry_of(files, file)->copy_number; }
+
+uint32_t file_set_copy(const struct file_set *files, uint32_t file, unsigned n) {
+    const struct file_entry *first = first_of(files, file);
+    CHECK(n < first->copy_count);
+    return first->copies[n];
+}
+
+bool file_set_same(const struct file_set *files, uint32_t a, uint32_t b) {
+    const struct file_entry *x = entry_of(files, a), *y = entry_of(files, b);
+    return x->device == y->device && x->inode == y->inode;
+}
+
+void file_set_leave_out(struct file_set *files, uint32_t file, const char *reason) {
+    const struct file_entry *first = first_of(files, file);
+    unsigned mine = 1u << entry_of(files, file)->copy_number, all = (1u << first->copy_count) - 1;
+    unsigned before = atomic_load(&files->left_out);
+    do
+        if ((before & mine) || ((before | mine) & all) == all)
+            return;
+    while (!atomic_compare_exchange_weak(&files->left_out, &before, before | mine));
+    log_line(LOG_WARNING, "%s: %s; this copy of the model is left out from now on, the others serve its reads", file_set_path(files, file),
+             reason);
+}
+
+bool file_set_left_out(const struct file_set *files, uint32_t file) {
+    return file_set_copies(files, file) > 1 && (atomic_load(&files->left_out) >> file_set_copy_number(files, file) & 1);
+}
+
+uint32_t file_set_device(const struct file_set *files, uint32_t file) {
+    uint32_t other = 0;
+    while (entry_of(files, other)->device != entry_of(files, file)->device)
+        other++;
+    return other;
+}
+
+/* ---- what a file is ---- */
 
 uint32_t file_set_count(const struct file_set *files) { return atomic_load_explicit(&files->count, memory_order_acquire); }
 const char *file_set_path(const struct file_set *files, uint32_t file) { return entry_of(files, file)->path; }
@@ -274,6 +345,7 @@ static enum status entry_check(const struct file_entry *entry, struct error *err
 
 enum status file_set_check(const struct file_set *files, struct error *err) {
     for (uint32_t i = 0; i < file_set_count(files); i++)
-        TRY(entry_check(files->entries[i], err));
+        if (!file_set_left_out(files, i))
+            TRY(entry_check(files->entries[i], err));
     return STATUS_OK;
 }
