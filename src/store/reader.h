@@ -3,6 +3,8 @@
  *
  *             A request that was waited for in vain (read_wait.h) is *lost*: nobody waits for it any more, but its memory is written to
  *             when it comes after all, so it stays in flight, and what it writes to must not be used until it is reaped.
+ * Copies      a request names a file; which of its copies is read is chosen at submit (copy_choice.h), and a read that fails is submitted
+ *             again for another copy before anybody is told. Nobody else in the store knows of copies.
  * Invariants  requests in use = requests in flight, except between obtain and submit or reap and finish.
  * Threads     the engine thread.
  * Memory      one request per place in the queue, allocated by init.
@@ -13,13 +15,15 @@
 #include <stdint.h>
 
 #include "io/read_wait.h"
+#include "store/copy_choice.h"
 #include "store/record_load.h"
 #include "store/store_counters.h"
 
 enum read_purpose { READ_FOR_CACHE, READ_AHEAD_FOR_CACHE, READ_FOR_STREAM, READ_FOR_RESIDENT, READ_FOR_RANGE };
 
 struct store_read {
-    struct read_request request; /* request.owner is this */
+    struct read_request request; /* request.owner is this; request.file becomes the copy that is read */
+    unsigned tried;              /* a bit for each copy number */
     enum read_purpose purpose;
     struct record_load *load; /* all but ranges */
     uint32_t piece;           /* of the load's record */
@@ -34,6 +38,7 @@ struct reader {
     struct read_wait wait;
     struct store_counters *counters; /* borrowed */
     struct store_read *reads, *unused;
+    struct copy_choice copies;
     unsigned depth, in_flight, lost; /* lost: of those in flight */
     uint64_t in_flight_bytes;        /* of the windows, without the lost ones */
     bool unflushed;

@@ -159,11 +159,15 @@ void store_check(const struct weight_store *store) {
     layer_stream_check(&store->stream, &stream_reads);
     const struct reader *reader = &store->reader;
     uint32_t lost = 0, lost_resident = 0;
+    uint64_t bytes = 0;
+    for (uint32_t file = 0; file < reader->copies.file_count; file++)
+        bytes += reader->copies.devices[file].in_flight_bytes;
     for (unsigned i = 0; i < reader->depth; i++) {
+        bytes -= reader->reads[i].in_flight ? reader->reads[i].request.size_bytes : 0;
         lost += reader->reads[i].lost;
         lost_resident += reader->reads[i].lost && reader->reads[i].purpose == READ_FOR_RESIDENT;
     }
-    CHECK(lost == reader->lost && reader_awaited(reader) == reader->wait.awaited);
+    CHECK(bytes == 0 && lost == reader->lost && reader_awaited(reader) == reader->wait.awaited);
     CHECK(reader->in_flight == cache_reads + stream_reads + store->blocking.in_flight + store->lost_in_staging + lost_resident);
     CHECK(reader->in_flight == read_queue_in_flight(reader->queue));
     CHECK((reader_awaited(reader) == 0) == (reader->in_flight_bytes == 0));

@@ -428,6 +428,8 @@ void store_stats_read(const struct weight_store *store, struct store_stats *out)
         .read_retries = counter_read(&c->read_retries),
         .load_ns = counter_read(&c->load_ns),
     };
+    for (unsigned n = 0; n < FILE_COPIES_MAX; n++)
+        out->copy_bytes[n] = counter_read(&c->copy_bytes[n]);
 }
 
 uint32_t store_slot_count(const struct weight_store *store) { return store->cache.slot_count; }

@@ -191,8 +191,9 @@ struct store_stats {         /* totals since create; monotonic where not said ot
     uint64_t cache_limit_bytes;                   /* of the slots in use now: not monotonic */
     uint64_t given_back_bytes, given_back_times;  /* cache memory, by store_cache_limit */
     uint64_t stall_ns;                            /* engine thread waited for a read */
-    uint64_t reads, read_retries;
-    uint64_t load_ns; /* store_load_resident */
+    uint64_t reads, read_retries;                 /* with those that failed; a try of another copy counts as a retry */
+    uint64_t copy_bytes[FILE_COPIES_MAX];         /* read, resident ones too, by copy number (file_set.h) */
+    uint64_t load_ns;                             /* store_load_resident */
 };
 void store_stats_read(const struct weight_store *store, struct store_stats *out);
 uint32_t store_slot_count(const struct weight_store *store); /* of all classes */

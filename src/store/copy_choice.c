@@ -1,0 +1,133 @@
+/* copy_choice: see copy_choice.h. */
+#include "store/copy_choice.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/memory.h"
+
+#define MEASURED_BYTES ((uint64_t)8 << 20) /* a rate is taken when so much came, or nothing more is in flight */
+#define BUSY_BYTES ((uint64_t)1 << 20)     /* and so much was in flight: with less it would tell of the delay of single reads */
+#define NEW_SHARE 0.25                     /* of a new measurement in the rate */
+#define TRUST 1.02                         /* growth of the rate of a device that is not read, for each rate that is taken of another */
+
+enum status copy_choice_init(struct copy_choice *choice, struct file_set *files, struct error *err) {
+    *choice = (struct copy_choice){.files = files, .file_count = file_set_count(files)};
+    choice->device_of = memory_alloc_array(choice->file_count + 1, sizeof *choice->device_of);
+    choice->devices = memory_alloc_array(choice->file_count + 1, sizeof *choice->devices);
+    choice->in_flight_bytes = memory_alloc_array(choice->file_count + 1, sizeof *choice->in_flight_bytes);
+    if (!choice->device_of || !choice->devices || !choice->in_flight_bytes)
+        return error_set(err, STATUS_NO_MEMORY, "no memory to choose among %u files", choice->file_count);
+    for (uint32_t file = 0; file < choice->file_count; file++)
+        choice->device_of[file] = file_set_device(files, file);
+    return STATUS_OK;
+}
+
+void copy_choice_deinit(struct copy_choice *choice) {
+    memory_free(choice->device_of);
+    memory_free(choice->devices);
+    memory_free(choice->in_flight_bytes);
+    *choice = (struct copy_choice){0};
+}
+
+static struct copy_device *device_of(const struct copy_choice *choice, uint32_t file) {
+    CHECK(file < choice->file_count);
+    return &choice->devices[choice->device_of[file]];
+}
+
+/* Of the devices of this file's copies. 1: none is known. */
+static double fastest(const struct copy_choice *choice, uint32_t file) {
+    double best = 0;
+    for (unsigned n = 0; n < file_set_copies(choice->files, file); n++) {
+        double rate = device_of(choice, file_set_copy(choice->files, file, n))->bytes_per_ns;
+        best = rate > best ? rate : best;
+    }
+    return best > 0 ? best : 1;
+}
+
+struct candidate {
+    uint32_t file;
+    bool left_out;
+    double ns; /* until it would be read */
+    uint64_t in_flight_bytes;
+};
+
+static bool is_better(const struct candidate *a, const struct candidate *b) {
+    if (a->left_out != b->left_out)
+        return b->left_out;
+    if (a->ns < b->ns || a->ns > b->ns)
+        return a->ns < b->ns;
+    return a->in_flight_bytes < b->in_flight_bytes;
+}
+
+uint32_t copy_choice_pick(const struct copy_choice *choice, uint32_t file, uint64_t size_bytes, unsigned tried) {
+    unsigned copies = file_set_copies(choice->files, file);
+    if (copies == 1)
+        return tried ? COPY_NONE : file;
+    struct candidate best = {.file = COPY_NONE};
+    double unknown = fastest(choice, file);
+    for (unsigned n = 0; n < copies; n++) {
+        if (tried >> n & 1)
+            continue;
+        uint32_t copy = file_set_copy(choice->files, file, n);
+        const struct copy_device *device = device_of(choice, copy);
+        const struct candidate candidate = {.file = copy,
+                                            .left_out = file_set_left_out(choice->files, copy),
+                                            .ns = (double)(device->in_flight_bytes + size_bytes) /
+                                                  (device->bytes_per_ns > 0 ? device->bytes_per_ns : unknown),
+                                            .in_flight_bytes = choice->in_flight_bytes[copy]};
+        if (best.file == COPY_NONE || is_better(&candidate, &best))
+            best = candidate;
+    }
+    return best.file;
+}
+
+void copy_choice_sent(struct copy_choice *choice, const struct read_request *request, uint64_t now_ns) {
+    struct copy_device *device = device_of(choice, request->file);
+    if (device->in_flight_bytes == 0)
+        device->since_ns = now_ns;
+    choice->in_flight_bytes[request->file] += request->size_bytes;
+    device->in_flight_bytes += request->size_bytes;
+    if (device->in_flight_bytes > device->peak_bytes)
+        device->peak_bytes = device->in_flight_bytes;
+}
+
+static void take_rate(struct copy_choice *choice, struct copy_device *device) {
+    double now = (double)device->measured_bytes / (double)(device->measured_ns > 0 ? device->measured_ns : 1);
+    device->bytes_per_ns = device->bytes_per_ns > 0 ? device->bytes_per_ns * (1 - NEW_SHARE) + now * NEW_SHARE : now;
+    for (uint32_t file = 0; file < choice->file_count; file++) {
+        struct copy_device *other = &choice->devices[file];
+        if (other->in_flight_bytes == 0 && other->bytes_per_ns < device->bytes_per_ns)
+            other->bytes_per_ns *= TRUST;
+    }
+}
+
+static void count_failure(struct copy_choice *choice, const struct read_request *request) {
+    char reason[160];
+    unsigned *failures = &choice->failures[file_set_copy_number(choice->files, request->file)];
+    if (file_set_copies(choice->files, request->file) == 1 || ++*failures < COPY_FAILURES_MAX)
+        return;
+    (void)snprintf(reason, sizeof reason, "%u reads failed, the last with: %s", *failures,
+                   request->status == STATUS_CORRUPT ? "the file ends too early" : strerror(request->system_error));
+    file_set_leave_out(choice->files, request->file, reason);
+}
+
+void copy_choice_done(struct copy_choice *choice, const struct read_request *request, uint64_t now_ns) {
+    struct copy_device *device = device_of(choice, request->file);
+    CHECK(choice->in_flight_bytes[request->file] >= request->size_bytes);
+    choice->in_flight_bytes[request->file] -= request->size_bytes;
+    device->in_flight_bytes -= request->size_bytes;
+    device->measured_ns += now_ns - device->since_ns;
+    device->since_ns = now_ns;
+    if (request->status == STATUS_OK)
+        device->measured_bytes += request->size_bytes;
+    else if (request->status != STATUS_CANCELLED)
+        count_failure(choice, request);
+    if (device->measured_bytes < MEASURED_BYTES && device->in_flight_bytes > 0)
+        return;
+    if (device->peak_bytes >= BUSY_BYTES && device->measured_bytes > 0)
+        take_rate(choice, device);
+    device->measured_bytes = device->measured_ns = 0;
+    device->peak_bytes = device->in_flight_bytes;
+}
