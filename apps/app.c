@@ -86,6 +86,19 @@ int app_run(const struct command *command, int argc, char **argv) {
 
 /* ---- loading ---- */
 
+sluice_status app_open(const struct options *options, sluice_model **model, sluice_error *error) {
+    const char *const *copies;
+    unsigned count = options_texts(options, "copy", &copies);
+    sluice_status status = sluice_open(options_argument(options, 0), model, error);
+    for (unsigned i = 0; i < count && status == SLUICE_OK; i++)
+        status = sluice_add_copy(*model, copies[i], error);
+    if (status != SLUICE_OK) {
+        sluice_close(*model);
+        *model = NULL;
+    }
+    return status;
+}
+
 static bool show_loading(void *context, uint64_t done, uint64_t total) {
     uint64_t *started = context;
     if (*started == 0)

@@ -27,10 +27,10 @@ extern const struct command app_parse_reply, app_render, app_mask, app_trace, ap
 extern const struct command_spec app_chat_spec, app_serve_spec, app_verify_spec;
 
 /* Options that several commands share; single rows for the commands' tables. */
-extern const struct option_spec option_ram, option_threads, option_ctx, option_chunk, option_reader, option_isa, option_activations,
-    option_temp, option_top_k, option_top_p, option_min_p, option_seed, option_chat_template, option_reply_format, option_ids,
-    option_schema, option_json, option_regex, option_grammar, option_choice, option_history, option_lookahead, option_metrics, option_quiet,
-    option_verbose, option_print_config;
+extern const struct option_spec option_ram, option_copy, option_threads, option_ctx, option_chunk, option_reader, option_isa,
+    option_activations, option_temp, option_top_k, option_top_p, option_min_p, option_seed, option_chat_template, option_reply_format,
+    option_ids, option_schema, option_json, option_regex, option_grammar, option_choice, option_history, option_lookahead, option_metrics,
+    option_quiet, option_verbose, option_print_config;
 
 /* Parses a command's options (argv behind the command word), handles --help and --print-config, runs it. */
 int app_run(const struct command *command, int argc, char **argv);
@@ -38,6 +38,8 @@ int app_run(const struct command *command, int argc, char **argv);
 int app_fail(const sluice_error *error);
 int app_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Opens the model that the first argument names, with the copies that --copy names. *model is NULL on failure. */
+sluice_status app_open(const struct options *options, sluice_model **model, sluice_error *error);
 /* Fills load options from the shared flags. Progress shows on standard error; *started_ns (0) must live until loaded. */
 void app_load_options(const struct options *options, sluice_load_options *load, uint64_t *started_ns);
 /* The form of the answer, by --schema, --json, --regex, --grammar or --choice; at most one. *given is false when there is none. */

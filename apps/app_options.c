@@ -11,6 +11,12 @@ const struct option_spec option_ram = {.name = "ram",
                                        .help = "memory of the whole process: a size (1536M, 8G), auto (what is free, less a reserve), all "
                                                "(everything in memory) or min (the smallest "
                                                "that works)"};
+const struct option_spec option_copy = {.name = "copy",
+                                        .kind = OPTION_TEXT,
+                                        .repeats = true,
+                                        .value = "PATH",
+                                        .help = "another copy of MODEL on another disk: its folder, or any of its files; may be given 7 "
+                                                "times. Weights that do not fit are read from all copies at once"};
 const struct option_spec option_threads = {.name = "threads",
                                            .kind = OPTION_U64,
                                            .short_name = 't',

@@ -102,7 +102,7 @@ static int run(const struct options *options) {
     struct chat_input *input;
     struct error err;
     const char *template = options_text(options, "chat-template");
-    if (sluice_open(options_argument(options, 0), &model, &error) != SLUICE_OK)
+    if (app_open(options, &model, &error) != SLUICE_OK)
         return app_fail(&error);
     int code;
     if (template && sluice_set_chat_template(model, template, &error) != SLUICE_OK) {

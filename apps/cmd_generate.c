@@ -45,13 +45,41 @@ static const struct option_spec print_plan = {
 static const struct option_spec trace = {
     .name = "trace", .kind = OPTION_TEXT, .value = "FILE", .help = "write which experts were wanted, for sluice trace"};
 
-static const struct option_spec *const table[] = {
-    &prompt,         &prompt_file,    &option_ids,          &plain,       &max_tokens,         &option_temp,
-    &option_top_k,   &option_top_p,   &option_min_p,        &option_seed, &option_ram,         &option_ctx,
-    &option_threads, &option_chunk,   &option_reader,       &option_isa,  &option_activations, &print_ids,
-    &ignore_eos,     &stop,           &option_schema,       &option_json, &option_regex,       &option_grammar,
-    &option_choice,  &option_history, &option_lookahead,    &print_plan,  &option_metrics,     &trace,
-    &option_quiet,   &option_verbose, &option_print_config, NULL};
+static const struct option_spec *const table[] = {&prompt,
+                                                  &prompt_file,
+                                                  &option_ids,
+                                                  &plain,
+                                                  &max_tokens,
+                                                  &option_temp,
+                                                  &option_top_k,
+                                                  &option_top_p,
+                                                  &option_min_p,
+                                                  &option_seed,
+                                                  &option_ram,
+                                                  &option_copy,
+                                                  &option_ctx,
+                                                  &option_threads,
+                                                  &option_chunk,
+                                                  &option_reader,
+                                                  &option_isa,
+                                                  &option_activations,
+                                                  &print_ids,
+                                                  &ignore_eos,
+                                                  &stop,
+                                                  &option_schema,
+                                                  &option_json,
+                                                  &option_regex,
+                                                  &option_grammar,
+                                                  &option_choice,
+                                                  &option_history,
+                                                  &option_lookahead,
+                                                  &print_plan,
+                                                  &option_metrics,
+                                                  &trace,
+                                                  &option_quiet,
+                                                  &option_verbose,
+                                                  &option_print_config,
+                                                  NULL};
 
 static const struct command_spec spec = {
     .name = "generate",
@@ -212,7 +240,7 @@ static int run(const struct options *options) {
     sluice_error error;
     uint32_t *ids = NULL;
     size_t count = 0;
-    if (sluice_open(options_argument(options, 0), &model, &error) != SLUICE_OK)
+    if (app_open(options, &model, &error) != SLUICE_OK)
         return app_fail(&error);
     int code;
     sluice_constraint *constraint = NULL; /* before the model is loaded: its memory is in the plan */

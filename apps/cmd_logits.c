@@ -18,10 +18,10 @@ static const struct option_spec draft_option = {.name = "draft",
                                                 .kind = OPTION_TEXT,
                                                 .value = "DRAFTER",
                                                 .help = "the same of a drafter for the model (EAGLE, assistant): its directory"};
-static const struct option_spec *const table[] = {&mtp_option,    &draft_option,   &option_ids,          &out_option,
-                                                  &option_ram,    &option_ctx,     &option_threads,      &option_chunk,
-                                                  &option_reader, &option_isa,     &option_activations,  &option_metrics,
-                                                  &option_quiet,  &option_verbose, &option_print_config, NULL};
+static const struct option_spec *const table[] = {
+    &mtp_option,     &draft_option,   &option_ids,     &out_option,          &option_ram, &option_copy,
+    &option_ctx,     &option_threads, &option_chunk,   &option_reader,       &option_isa, &option_activations,
+    &option_metrics, &option_quiet,   &option_verbose, &option_print_config, NULL};
 static const struct command_spec spec = {.name = "logits",
                                          .arguments = "MODEL",
                                          .summary = "Writes the logits of every position to a file.",
@@ -60,7 +60,7 @@ static int run(const struct options *options) {
     if (sluice_tool_read_ids(options_text(options, "ids"), &ids, &count, &error) != SLUICE_OK)
         return app_fail(&error);
     int code;
-    if (sluice_open(options_argument(options, 0), &model, &error) == SLUICE_OK) {
+    if (app_open(options, &model, &error) == SLUICE_OK) {
         app_watch(model);
         bool opened = !wants_draft(options) || sluice_tool_open_draft(model, options_text(options, "draft"), &error) == SLUICE_OK;
         code = opened ? write_logits(options, model, ids, count) : app_fail(&error);

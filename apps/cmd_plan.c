@@ -8,8 +8,8 @@
 static const struct option_spec json = {.name = "json", .kind = OPTION_FLAG, .help = "print one JSON object"};
 static const struct option_spec steps = {.name = "steps", .kind = OPTION_FLAG, .help = "print the steps of a pass too"};
 static const struct option_spec *const table[] = {
-    &option_ram, &option_ctx, &option_threads, &option_chunk,   &option_reader,       &option_isa, &option_activations,
-    &json,       &steps,      &option_quiet,   &option_verbose, &option_print_config, NULL};
+    &option_ram,         &option_copy, &option_ctx, &option_threads, &option_chunk,   &option_reader,       &option_isa,
+    &option_activations, &json,        &steps,      &option_quiet,   &option_verbose, &option_print_config, NULL};
 static const struct command_spec spec = {.name = "plan",
                                          .arguments = "MODEL",
                                          .summary = "Shows what would live where under a memory budget.",
@@ -57,7 +57,7 @@ static int plan_model(const struct options *options, sluice_model *model) {
 static int run(const struct options *options) {
     sluice_model *model;
     sluice_error error;
-    if (sluice_open(options_argument(options, 0), &model, &error) != SLUICE_OK)
+    if (app_open(options, &model, &error) != SLUICE_OK)
         return app_fail(&error);
     int code = plan_model(options, model);
     sluice_close(model);

@@ -77,7 +77,7 @@ static int run(const struct options *options) {
     sluice_load_options load;
     sluice_plan plan;
     uint64_t started_ns = 0;
-    if (sluice_open(options_argument(options, 0), &model, &error) != SLUICE_OK)
+    if (app_open(options, &model, &error) != SLUICE_OK)
         return app_fail(&error);
     app_load_options(options, &load, &started_ns);
     load.history = options_flag(options, "history");

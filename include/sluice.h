@@ -66,6 +66,13 @@ typedef struct sluice_model sluice_model;
  */
 SLUICE_API SLUICE_CHECKED sluice_status sluice_open(const char *path, sluice_model **model, sluice_error *error);
 SLUICE_API void sluice_close(sluice_model *model); /* NULL is allowed */
+/*
+ * Names another copy of the model, best on another disk, right after the model was opened; 7 at most. Weights that are read while it
+ * computes are then read from all copies at the same time, and from the others when one fails. It has the same files under the same names:
+ * path is the folder that they lie in, or any of them; the copy of a single file may have any name. Headers and samples of the bytes are
+ * compared. After a failure the model can only be closed.
+ */
+SLUICE_API SLUICE_CHECKED sluice_status sluice_add_copy(sluice_model *model, const char *path, sluice_error *error);
 
 typedef struct {
     const char *family; /* "qwen3_moe"; valid as long as the model */

@@ -92,6 +92,7 @@ static void count_parameters(struct sluice_model *m) {
 static enum status open_model(struct sluice_model *m, const char *path, struct error *err) {
     TRY(file_set_create(&m->files, err));
     TRY(model_open(path, m->files, &m->model, err));
+    m->file_count = file_set_count(m->files);
     enum status status = tokenizer_open(m->model->catalogue, &m->tokenizer, err);
     if (status != STATUS_OK && status != STATUS_NOT_FOUND)
         return status;
@@ -262,10 +263,14 @@ sluice_status sluice_token_bytes(const sluice_model *m, uint32_t id, char **byte
 static enum status plan_memory(const struct sluice_model *m, const sluice_load_options *options, struct memory_plan *plan,
                                struct error *err) {
     const struct model *const models[] = {m->model, m->draft_model};
-    return memory_plan_make(
+    TRY(memory_plan_make(
         &(struct memory_request){
             .models = models, .model_count = m->draft_model ? 2 : 1, .sequences = m->sequences, .files = m->files, .options = options},
-        plan, err);
+        plan, err));
+    sluice_plan *p = &plan->plan;
+    if (p->everything_resident && p->note[0] == 0 && file_set_copies(m->files, 0) > 1)
+        (void)snprintf(p->note, sizeof p->note, "all weights fit and are read once, as pages of the first copy: the others are not used");
+    return STATUS_OK;
 }
 
 sluice_status sluice_make_plan(sluice_model *m, const sluice_load_options *options, sluice_plan *plan, sluice_error *error) {

@@ -34,6 +34,7 @@ struct queue_wrapper {
 
 struct sluice_model {
     struct file_set *files;
+    uint32_t file_count; /* of the model: the first ones of the set */
     struct model *model;
     struct model *draft_model;   /* NULL: none */
     struct tokenizer *tokenizer; /* NULL: the model has none */

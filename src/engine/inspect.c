@@ -68,13 +68,16 @@ static json_t *tensors_json(const struct catalogue *catalogue) {
 }
 
 static json_t *files_json(const char *path, const struct catalogue *catalogue, const struct file_set *files) {
-    uint64_t bytes = 0;
+    uint64_t bytes = 0, count = 0;
     for (uint32_t f = 0; f < file_set_count(files); f++)
-        bytes += file_set_size_bytes(files, f);
+        if (file_set_copy_number(files, f) == 0) {
+            bytes += file_set_size_bytes(files, f);
+            count++;
+        }
     json_t *root = json_object();
     put_text(root, "path", path);
     put_text(root, "kind", catalogue_world(catalogue) == CATALOGUE_GGUF ? "GGUF" : "Hugging Face / MLX");
-    put_u64(root, "files", file_set_count(files));
+    put_u64(root, "files", count);
     put_u64(root, "file_bytes", bytes);
     put_u64(root, "tensor_count", catalogue_tensor_count(catalogue));
     return root;
