@@ -105,7 +105,7 @@ static enum status run_probe(struct bench *bench, struct error *err) {
     struct io_probe_result result = {0};
     struct thread_pool *pool;
     uint64_t begin_ns = clock_now_ns();
-    TRY(io_probe_disk(bench->files, 0, UINT64_MAX, &result, err));
+    TRY(io_probe_disk(bench->files, &(struct io_sources){.count = 1}, UINT64_MAX, &result, err));
     uint64_t disk_ns = clock_now_ns() - begin_ns;
     TRY(thread_pool_create(cpu_count(), &pool, err));
     begin_ns = clock_now_ns();

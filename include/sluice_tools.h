@@ -39,12 +39,13 @@ SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_write_draft(sluice_model *mo
 /* What the files hold and what the family makes of them, and what keeps the model from running; tensors: a line for each too. */
 SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_inspect(const char *path, bool json, bool tensors, FILE *out, sluice_error *error);
 /*
- * Prints whether `generate` (with these options) and `serve` would work here, and how fast at most. path NULL: the machine alone. Returns
- * what generate would fail with, SLUICE_OVER_BUDGET when the model does not fit; the report is printed in any case. Measures the disk and
- * the memory for a second, and keeps that in the user's cache folder.
+ * Prints whether `generate` (with these options) and `serve` would work here, and how fast at most. path NULL: the machine alone; copies:
+ * as for sluice_add_copy, each disk is measured, and all at once. Returns what generate would fail with, SLUICE_OVER_BUDGET when the model
+ * does not fit; the report is printed in any case. Measures each disk and the memory for a second, and keeps that in the user's cache
+ * folder.
  */
-SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_doctor(const char *path, const sluice_load_options *options, bool json, FILE *out,
-                                                           sluice_error *error);
+SLUICE_API SLUICE_CHECKED sluice_status sluice_tool_doctor(const char *path, const char *const *copies, size_t copy_count,
+                                                           const sluice_load_options *options, bool json, FILE *out, sluice_error *error);
 /*
  * Records which experts a loaded model wants from now on, in a new file, and ends that. Only the end makes the file; closing the model
  * gives it up. A disk that fills up does not stop the model: the end says it. SLUICE_INVALID: the model has no experts.

@@ -58,36 +58,71 @@ static void examine_machine(json_t *root) {
 
 /* ---- reading ---- */
 
+static json_t *points_json(const struct io_probe_result *probe) {
+    json_t *points = json_array();
+    for (unsigned i = 0; i < probe->point_count; i++)
+        (void)json_array_append_new(points, json_pack("{s:i,s:i,s:f}", "size_bytes", (int)probe->points[i].size_bytes, "depth",
+                                                      (int)probe->points[i].depth, "bytes_per_s", probe->points[i].bytes_per_s));
+    return points;
+}
+
+/* Of one device or several at once. */
+static json_t *speed_json(struct file_set *files, const struct io_sources *sources, unsigned threads, struct machine_speed *speed) {
+    struct error err;
+    json_t *measured = json_object();
+    if (machine_speed_read(files, sources, threads, speed, &err) != STATUS_OK) {
+        put(measured, "measured", json_string_nocheck(err.text));
+        return measured;
+    }
+    put(measured, "measured", json_string(speed->kept ? "earlier" : "now"));
+    put(measured, "disk_bytes_per_s", json_real(speed->probe.disk_bytes_per_s));
+    put(measured, "memory_bytes_per_s", json_real(speed->probe.memory_bytes_per_s));
+    put_u64(measured, "best_depth", speed->probe.best_depth);
+    put_u64(measured, "best_size_bytes", speed->probe.best_size);
+    put(measured, "points", points_json(&speed->probe));
+    return measured;
+}
+
+/* Each device that the files lie on, and all at once. */
+static void examine_devices(json_t *reading, struct file_set *files, unsigned threads) {
+    struct io_sources devices = machine_speed_devices(files);
+    struct machine_speed speed;
+    json_t *list = json_array();
+    for (unsigned i = 0; i < devices.count && devices.count > 1; i++) {
+        json_t *one = speed_json(files, &(struct io_sources){1, {devices.files[i]}}, threads, &speed);
+        put(one, "path", json_string_nocheck(file_set_path(files, devices.files[i])));
+        (void)json_array_append_new(list, one);
+    }
+    put(reading, "devices", list);
+    if (devices.count > 1)
+        put(reading, "together", speed_json(files, &devices, threads, &speed));
+}
+
+static bool reads_direct(const struct file_set *files) {
+    for (uint32_t file = 0; file < file_set_count(files); file++)
+        if (file_set_direct_fd(files, file) < 0)
+            return false;
+    return true;
+}
+
 static void examine_reading(json_t *root, sluice_model *m, unsigned threads, struct machine_speed *speed) {
     struct error err;
     struct read_queue *queue;
-    json_t *reading = json_object(), *points = json_array();
-    uint32_t file = machine_speed_file(m->files);
+    struct io_sources sources = machine_speed_sources(m->files);
     enum status status = read_queue_create(READ_QUEUE_URING, m->files, 4, &queue, &err);
-    put(reading, "io_uring", json_string_nocheck(status == STATUS_OK ? "yes" : err.text));
     if (status == STATUS_OK)
         read_queue_destroy(queue);
-    bool direct = file_set_direct_fd(m->files, file) >= 0;
-    if (machine_speed_read(m->files, file, threads, speed, &err) == STATUS_OK) {
-        put(reading, "measured", json_string(speed->kept ? "earlier" : "now"));
-        put(reading, "disk_bytes_per_s", json_real(speed->probe.disk_bytes_per_s));
-        put(reading, "memory_bytes_per_s", json_real(speed->probe.memory_bytes_per_s));
-        put_u64(reading, "best_depth", speed->probe.best_depth);
-        put_u64(reading, "best_size_bytes", speed->probe.best_size);
-        for (unsigned i = 0; i < speed->probe.point_count; i++)
-            (void)json_array_append_new(points,
-                                        json_pack("{s:i,s:i,s:f}", "size_bytes", (int)speed->probe.points[i].size_bytes, "depth",
-                                                  (int)speed->probe.points[i].depth, "bytes_per_s", speed->probe.points[i].bytes_per_s));
-    } else {
-        put(reading, "measured", json_string_nocheck(err.text));
-    }
-    direct = direct && file_set_direct_fd(m->files, file) >= 0;
+    json_t *reading = speed_json(m->files, &sources, threads, speed);
+    put(reading, "io_uring", json_string_nocheck(status == STATUS_OK ? "yes" : err.text));
+    examine_devices(reading, m->files, threads);
+    bool direct = reads_direct(m->files);
     put(reading, "direct_reads", json_boolean(direct));
-    put(reading, "points", points);
     put(root, "reading", reading);
     if (!direct)
         advise(root,
                "the file system refuses direct reads: streamed weights pass through the page cache, and the speed measured may be its");
+    if (sources.count < file_set_copies(m->files, sources.files[0]))
+        advise(root, "several copies lie on one device: only copies on devices of their own make reading faster");
 }
 
 /* ---- plan and bounds ---- */
@@ -202,7 +237,17 @@ static enum status examine_model(json_t *root, sluice_model *m, const char *path
     return generate.status == SLUICE_OK ? STATUS_OK : error_set(err, (enum status)generate.status, "%s", generate.text);
 }
 
-enum status doctor_examine(const char *path, const sluice_load_options *options, json_t **out, struct error *err) {
+static sluice_status open_with_copies(const struct doctor_paths *paths, sluice_model **m, sluice_error *problem) {
+    sluice_status status = sluice_open(paths->model, m, problem);
+    for (size_t i = 0; i < paths->copy_count && status == SLUICE_OK; i++)
+        status = sluice_add_copy(*m, paths->copies[i], problem);
+    if (status != SLUICE_OK)
+        sluice_close(*m);
+    return status;
+}
+
+enum status doctor_examine(const struct doctor_paths *paths, const sluice_load_options *options, json_t **out, struct error *err) {
+    const char *path = paths->model;
     json_t *root = *out = json_pack("{s:s,s:[]}", "version", sluice_version(), "advice");
     if (!root)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the report");
@@ -213,7 +258,7 @@ enum status doctor_examine(const char *path, const sluice_load_options *options,
     sluice_model *m;
     sluice_error problem;
     enum status status;
-    if (sluice_open(path, &m, &problem) == SLUICE_OK) {
+    if (open_with_copies(paths, &m, &problem) == SLUICE_OK) {
         status = examine_model(root, m, path, options, err);
         sluice_close(m);
     } else {

@@ -10,8 +10,15 @@
 
 #include "engine/engine_internal.h"
 
+struct doctor_paths {
+    const char *model; /* NULL: the machine alone */
+    const char *const *copies;
+    size_t copy_count;
+};
+
 /*
- * path NULL: the machine alone. options: as `generate` would load; context 0 asks for that of a short request. The caller owns *out, which
+ * options: as `generate` would load; context 0 asks for that of a short request. The caller owns *out, which
  * is made in any case but a lack of memory. Returns what generate would fail with: STATUS_OVER_BUDGET when the model does not fit.
  */
-MUST_CHECK enum status doctor_examine(const char *path, const sluice_load_options *options, json_t **out, struct error *err);
+MUST_CHECK enum status doctor_examine(const struct doctor_paths *paths, const sluice_load_options *options, json_t **out,
+                                      struct error *err);

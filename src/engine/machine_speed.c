@@ -21,7 +21,12 @@
 #define KEPT_SECONDS ((json_int_t)30 * 24 * 3600)
 #define FILE_BYTES_MAX (64u << 10)
 #define MEMORY_BYTES_MAX (256ull << 20)
-#define IDENTITY_BYTES 512
+#define IDENTITY_BYTES 4096
+
+struct identity {
+    char text[IDENTITY_BYTES]; /* of the machine and all devices */
+    char path[4096];           /* where the measurement is kept */
+};
 
 /* The first line of a file of the block device in /sys, or nothing. */
 static void append_sys(char *identity, unsigned major_number, unsigned minor_number, const char *name) {
@@ -37,23 +42,33 @@ static void append_sys(char *identity, unsigned major_number, unsigned minor_num
     memory_free((char *)(uintptr_t)text.data);
 }
 
-static bool identify(const struct file_set *files, uint32_t file, unsigned threads, char *identity, char *path, size_t path_bytes) {
+/* Appends the device below a file to both. */
+static bool identify_device(int fd, char *identity, char *name, size_t name_bytes) {
     static const char *const names[] = {"size", "device/model", "device/serial", "../device/model", "../device/serial"};
     struct stat info;
     struct statfs system;
-    char name[64];
-    int fd = file_set_buffered_fd(files, file);
     if (fstat(fd, &info) != 0 || fstatfs(fd, &system) != 0)
         return false;
     unsigned major_number = major(info.st_dev), minor_number = minor(info.st_dev);
     uint64_t id = 0;
+    size_t used = strlen(identity), name_used = strlen(name);
     memcpy(&id, &system.f_fsid, sizeof system.f_fsid < sizeof id ? sizeof system.f_fsid : sizeof id);
-    (void)snprintf(identity, IDENTITY_BYTES, "%s, %u threads, file system %lx %llx", cpu_model_name(), threads,
-                   (unsigned long)system.f_type, (unsigned long long)id);
+    (void)snprintf(identity + used, IDENTITY_BYTES - used, ", file system %lx %llx", (unsigned long)system.f_type, (unsigned long long)id);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         append_sys(identity, major_number, minor_number, names[i]);
-    (void)snprintf(name, sizeof name, "probe-%u-%u.json", major_number, minor_number);
-    return options_cache_path(name, path, path_bytes);
+    (void)snprintf(name + name_used, name_bytes - name_used, "-%u-%u", major_number, minor_number);
+    return true;
+}
+
+static bool identify(const struct file_set *files, const struct io_sources *sources, unsigned threads, struct identity *out) {
+    char name[256] = "probe";
+    const size_t ending_bytes = sizeof ".json";
+    (void)snprintf(out->text, sizeof out->text, "%s, %u threads", cpu_model_name(), threads);
+    for (unsigned i = 0; i < sources->count; i++)
+        if (!identify_device(file_set_buffered_fd(files, sources->files[i]), out->text, name, sizeof name - ending_bytes))
+            return false;
+    memcpy(name + strlen(name), ".json", ending_bytes);
+    return options_cache_path(name, out->path, sizeof out->path);
 }
 
 static bool take_real(const json_t *root, const char *key, double *out) {
@@ -116,7 +131,8 @@ static void keep(const char *path, const char *identity, const struct io_probe_r
     json_decref(root);
 }
 
-static enum status measure(struct file_set *files, uint32_t file, unsigned threads, struct io_probe_result *probe, struct error *err) {
+static enum status measure(struct file_set *files, const struct io_sources *sources, unsigned threads, struct io_probe_result *probe,
+                           struct error *err) {
     struct thread_pool *pool;
     uint64_t limit = machine_memory_read().available_bytes / 4;
     limit = limit < MEMORY_BYTES_MAX ? limit : MEMORY_BYTES_MAX;
@@ -124,29 +140,52 @@ static enum status measure(struct file_set *files, uint32_t file, unsigned threa
     enum status status = io_probe_memory(pool, limit, probe, err);
     thread_pool_destroy(pool);
     TRY(status);
-    return io_probe_disk(files, file, limit, probe, err);
+    return io_probe_disk(files, sources, limit, probe, err);
 }
 
-bool machine_speed_kept(const struct file_set *files, uint32_t file, unsigned threads, struct machine_speed *out) {
-    char identity[IDENTITY_BYTES], path[4096];
+bool machine_speed_kept(const struct file_set *files, const struct io_sources *sources, unsigned threads, struct machine_speed *out) {
+    struct identity identity;
     *out = (struct machine_speed){0};
-    out->kept = identify(files, file, threads, identity, path, sizeof path) && read_kept(path, identity, &out->probe);
+    out->kept = identify(files, sources, threads, &identity) && read_kept(identity.path, identity.text, &out->probe);
     return out->kept;
 }
 
-uint32_t machine_speed_file(const struct file_set *files) {
-    uint32_t file = 0;
-    for (uint32_t f = 1; f < file_set_count(files); f++)
-        file = file_set_size_bytes(files, f) > file_set_size_bytes(files, file) ? f : file;
-    return file;
+enum status machine_speed_read(struct file_set *files, const struct io_sources *sources, unsigned threads, struct machine_speed *out,
+                               struct error *err) {
+    struct identity identity;
+    if (machine_speed_kept(files, sources, threads, out))
+        return STATUS_OK;
+    TRY(measure(files, sources, threads, &out->probe, err));
+    if (identify(files, sources, threads, &identity))
+        keep(identity.path, identity.text, &out->probe);
+    return STATUS_OK;
 }
 
-enum status machine_speed_read(struct file_set *files, uint32_t file, unsigned threads, struct machine_speed *out, struct error *err) {
-    char identity[IDENTITY_BYTES], path[4096];
-    if (machine_speed_kept(files, file, threads, out))
-        return STATUS_OK;
-    TRY(measure(files, file, threads, &out->probe, err));
-    if (identify(files, file, threads, identity, path, sizeof path))
-        keep(path, identity, &out->probe);
-    return STATUS_OK;
+/* Adds the file, or puts it in the place of a smaller one on the same device. */
+static void add_source(const struct file_set *files, struct io_sources *sources, uint32_t file) {
+    for (unsigned i = 0; i < sources->count; i++)
+        if (file_set_device(files, sources->files[i]) == file_set_device(files, file)) {
+            if (file_set_size_bytes(files, file) > file_set_size_bytes(files, sources->files[i]))
+                sources->files[i] = file;
+            return;
+        }
+    if (sources->count < IO_SOURCES_MAX)
+        sources->files[sources->count++] = file;
+}
+
+struct io_sources machine_speed_sources(const struct file_set *files) {
+    struct io_sources sources = {0};
+    uint32_t largest = 0;
+    for (uint32_t f = 1; f < file_set_count(files); f++)
+        largest = file_set_size_bytes(files, f) > file_set_size_bytes(files, largest) ? f : largest;
+    for (unsigned n = 0; n < file_set_copies(files, largest); n++)
+        add_source(files, &sources, file_set_copy(files, largest, n));
+    return sources;
+}
+
+struct io_sources machine_speed_devices(const struct file_set *files) {
+    struct io_sources sources = {0};
+    for (uint32_t f = 0; f < file_set_count(files); f++)
+        add_source(files, &sources, f);
+    return sources;
 }

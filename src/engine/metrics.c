@@ -88,6 +88,21 @@ static json_t *reads_json(const struct request_numbers *n) {
                      (json_int_t)(last->expected_used_bytes - n->before.expected_used_bytes));
 }
 
+/* What each copy of the model gave since it was loaded; NULL: there is one. Copies are called by their first file. */
+static json_t *copies_json(const struct sluice_model *m) {
+    unsigned count = file_set_copies(m->files, 0);
+    json_t *list = count > 1 ? json_array() : NULL;
+    struct store_stats stats;
+    store_stats_read(m->store, &stats);
+    for (unsigned n = 0; n < count && list; n++) {
+        uint32_t file = file_set_copy(m->files, 0, n);
+        (void)json_array_append_new(list,
+                                    json_pack("{s:o,s:I,s:b}", "path", json_string_nocheck(file_set_path(m->files, file)), "read_bytes",
+                                              (json_int_t)stats.copy_bytes[n], "left_out", file_set_left_out(m->files, file)));
+    }
+    return list;
+}
+
 static json_t *times_json(const struct sluice_model *m) {
     const struct request_numbers *n = &m->numbers;
     struct executor_stats stats;
@@ -140,9 +155,9 @@ void engine_bound_read(const struct sluice_model *m, double disk_bytes_per_s, st
 bool sluice_tool_bound(const sluice_model *m, sluice_bound *out) {
     struct machine_speed speed;
     struct engine_bound bound;
+    struct io_sources sources = machine_speed_sources(m->files);
     *out = (sluice_bound){0};
-    if (!m->loaded || m->memory.plan.everything_resident ||
-        !machine_speed_kept(m->files, machine_speed_file(m->files), m->memory.plan.threads, &speed))
+    if (!m->loaded || m->memory.plan.everything_resident || !machine_speed_kept(m->files, &sources, m->memory.plan.threads, &speed))
         return false;
     engine_bound_read(m, speed.probe.disk_bytes_per_s, &bound);
     if (bound.tokens == 0 || bound.took_s <= 0 || bound.least_s <= 0)
@@ -158,13 +173,17 @@ sluice_status sluice_metrics(sluice_model *m, bool measure_bounds, char **json, 
         return engine_report(error_set(&err, STATUS_INVALID, "the model is not loaded yet: there is nothing to report"), &err, error);
     json_t *memory = memory_json(m); /* before the probe takes memory of its own */
     struct machine_speed speed = {0};
-    enum status status =
-        measure_bounds ? machine_speed_read(m->files, machine_speed_file(m->files), m->memory.plan.threads, &speed, &err) : STATUS_OK;
+    struct io_sources sources = machine_speed_sources(m->files);
+    enum status status = measure_bounds ? machine_speed_read(m->files, &sources, m->memory.plan.threads, &speed, &err) : STATUS_OK;
     json_t *root =
         json_pack("{s:s,s:s,s:s,s:i,s:i,s:i,s:o,s:o,s:o,s:o}", "version", sluice_version(), "model", catalogue_path(m->model->catalogue),
                   "family", m->model->arch->name, "prompt_tokens", (int)m->numbers.prompt_tokens, "reused_tokens", (int)m->numbers.reused,
                   "generated_tokens", (int)m->numbers.generated, "plan", engine_plan_json(&m->memory.plan), "memory", memory, "times",
                   times_json(m), "reads", reads_json(&m->numbers));
+    json_t *copies = copies_json(m);
+    if (root && copies)
+        (void)json_object_set(root, "copies", copies);
+    json_decref(copies);
     if (root && measure_bounds && status == STATUS_OK)
         (void)json_object_set_new(root, "bounds", bounds_json(m, &speed.probe));
     char *text = root ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;

@@ -37,9 +37,22 @@ static void print_machine(const json_t *root, FILE *out) {
     (void)fprintf(out, "%-*s %s\n", KEY_WIDTH, "  may be locked", size_of(at(root, "machine", "lock_limit_bytes"), "all", a));
 }
 
-static void print_reading(const json_t *root, FILE *out) {
+static void print_points(const json_t *measured, const char *label, FILE *out) {
     char size[32];
-    const json_t *reading = json_object_get(root, "reading"), *point;
+    size_t index;
+    const json_t *point, *path = json_object_get(measured, "path");
+    if (path)
+        (void)fprintf(out, "%-*s %s\n", KEY_WIDTH, label, json_string_value(path));
+    json_array_foreach(json_object_get(measured, "points"), index, point)(void)
+        fprintf(out, "%-*s %.2f GB/s with %d reads of %s at a time\n", KEY_WIDTH, index == 0 && !path ? label : "",
+                json_number_value(json_object_get(point, "bytes_per_s")) / GIGA, (int)json_integer_value(json_object_get(point, "depth")),
+                size_of(json_object_get(point, "size_bytes"), "?", size));
+    if (path && !json_object_get(measured, "points"))
+        (void)fprintf(out, "%-*s %s\n", KEY_WIDTH, "", json_string_value(json_object_get(measured, "measured")));
+}
+
+static void print_reading(const json_t *root, FILE *out) {
+    const json_t *reading = json_object_get(root, "reading"), *device;
     size_t index;
     if (!reading)
         return;
@@ -47,10 +60,11 @@ static void print_reading(const json_t *root, FILE *out) {
     (void)fprintf(out, "%-*s %s\n", KEY_WIDTH, "  direct reads",
                   json_is_true(json_object_get(reading, "direct_reads")) ? "yes" : "refused");
     (void)fprintf(out, "%-*s %s\n", KEY_WIDTH, "  measured", json_string_value(json_object_get(reading, "measured")));
-    json_array_foreach(json_object_get(reading, "points"), index, point)(void)
-        fprintf(out, "%-*s %.2f GB/s with %d reads of %s at a time\n", KEY_WIDTH, index == 0 ? "  disk" : "",
-                json_number_value(json_object_get(point, "bytes_per_s")) / GIGA, (int)json_integer_value(json_object_get(point, "depth")),
-                size_of(json_object_get(point, "size_bytes"), "?", size));
+    json_array_foreach(json_object_get(reading, "devices"), index, device) print_points(device, "  disk", out);
+    if (index > 0)
+        print_points(json_object_get(reading, "together"), "  all disks at once", out);
+    else
+        print_points(reading, "  disk", out);
     if (json_object_get(reading, "memory_bytes_per_s"))
         (void)fprintf(out, "%-*s %.1f GB/s\n", KEY_WIDTH, "  memory",
                       json_number_value(json_object_get(reading, "memory_bytes_per_s")) / GIGA);
@@ -106,10 +120,12 @@ static void print_report(const json_t *root, FILE *out) {
     print_verdict(root, "serve", out);
 }
 
-sluice_status sluice_tool_doctor(const char *path, const sluice_load_options *options, bool json, FILE *out, sluice_error *error) {
+sluice_status sluice_tool_doctor(const char *path, const char *const *copies, size_t copy_count, const sluice_load_options *options,
+                                 bool json, FILE *out, sluice_error *error) {
+    const struct doctor_paths paths = {path, copies, copy_count};
     struct error err = {0};
     json_t *root = NULL;
-    enum status status = doctor_examine(path, options, &root, &err);
+    enum status status = doctor_examine(&paths, options, &root, &err);
     if (root && json) {
         (void)json_dumpf(root, out, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
         (void)fputc('\n', out);

@@ -36,15 +36,15 @@ STATIC_ASSERT((int)POINT_COUNT == IO_PROBE_POINTS, "the result holds all points"
 
 struct disk_probe {
     struct file_set *files;
-    uint32_t file;
-    uint64_t file_bytes, alignment_bytes;
+    const struct io_sources *sources;
+    uint64_t file_bytes, alignment_bytes; /* of the smallest; the largest */
     struct read_queue *queue;
     struct memory_region staging;
     uint64_t random_state, end_ns;
-    struct read_request requests[DEPTH_MAX];
+    struct read_request requests[DEPTH_MAX * IO_SOURCES_MAX];
 };
 
-/* A place for a read of size_bytes, anywhere in the file. */
+/* A place for a read of size_bytes, anywhere in a file. */
 static uint64_t random_offset(struct disk_probe *probe, uint64_t size_bytes) {
     probe->random_state = probe->random_state * 6364136223846793005u + 1442695040888963407u;
     uint64_t places = (probe->file_bytes - size_bytes) / probe->alignment_bytes + 1;
@@ -60,12 +60,13 @@ static void submit_read(struct disk_probe *probe, struct read_request *request, 
 /* Keeps point->depth reads in flight for duration_ns and times those that finish in it, or the first round when the disk is slower. */
 static enum status measure_point(struct disk_probe *probe, struct io_probe_point *point, uint64_t duration_ns, struct error *err) {
     uint64_t slot_bytes = size_round_up(point->size_bytes, probe->alignment_bytes);
-    CHECK(point->depth <= DEPTH_MAX && slot_bytes * point->depth <= probe->staging.size_bytes);
+    CHECK(point->depth <= DEPTH_MAX * probe->sources->count && slot_bytes * point->depth <= probe->staging.size_bytes);
     uint64_t begin_ns = clock_now_ns(), end_ns = begin_ns + duration_ns, counted_ns = begin_ns, counted_bytes = 0;
     unsigned counted = 0;
-    for (unsigned i = 0; i < point->depth; i++) {
-        probe->requests[i] =
-            (struct read_request){.file = probe->file, .dst = probe->staging.data + i * slot_bytes, .dst_size_bytes = (size_t)slot_bytes};
+    for (unsigned i = 0; i < point->depth; i++) { /* each stays with its source, so that all have the same depth */
+        probe->requests[i] = (struct read_request){.file = probe->sources->files[i % probe->sources->count],
+                                                   .dst = probe->staging.data + i * slot_bytes,
+                                                   .dst_size_bytes = (size_t)slot_bytes};
         submit_read(probe, &probe->requests[i], point->size_bytes);
     }
     read_queue_flush(probe->queue);
@@ -94,9 +95,10 @@ static bool fit_point(const struct disk_probe *probe, unsigned index, struct io_
     uint64_t size_bytes = points[index].size_bytes;
     if (size_bytes > probe->file_bytes)
         size_bytes = probe->file_bytes / GRANULE_BYTES * GRANULE_BYTES;
-    uint64_t fitting = probe->staging.size_bytes / size_round_up(size_bytes, probe->alignment_bytes);
+    unsigned count = probe->sources->count;
+    uint64_t fitting = probe->staging.size_bytes / size_round_up(size_bytes, probe->alignment_bytes) / count;
     *point = (struct io_probe_point){.size_bytes = (uint32_t)size_bytes,
-                                 .depth = fitting < points[index].depth ? (unsigned)fitting : points[index].depth};
+                                     .depth = count * (fitting < points[index].depth ? (unsigned)fitting : points[index].depth)};
     return point->depth > 0;
 }
 
@@ -130,25 +132,39 @@ static enum status measure_points(struct disk_probe *probe, struct io_probe_resu
     return STATUS_OK;
 }
 
-enum status io_probe_disk(struct file_set *files, uint32_t file, uint64_t memory_limit_bytes, struct io_probe_result *result,
-                          struct error *err) {
+/* The largest alignment and the smallest size of all sources. */
+static void look_at_sources(struct disk_probe *probe) {
+    probe->alignment_bytes = GRANULE_BYTES;
+    probe->file_bytes = UINT64_MAX;
+    for (unsigned i = 0; i < probe->sources->count; i++) {
+        uint32_t file = probe->sources->files[i];
+        uint64_t alignment = file_set_alignment(probe->files, file), size = file_set_size_bytes(probe->files, file);
+        probe->alignment_bytes = alignment > probe->alignment_bytes ? alignment : probe->alignment_bytes;
+        probe->file_bytes = size < probe->file_bytes ? size : probe->file_bytes;
+    }
+}
+
+enum status io_probe_disk(struct file_set *files, const struct io_sources *sources, uint64_t memory_limit_bytes,
+                          struct io_probe_result *result, struct error *err) {
+    CHECK(sources->count >= 1 && sources->count <= IO_SOURCES_MAX);
     struct disk_probe *probe = memory_alloc(sizeof *probe);
     if (!probe)
         return error_set(err, STATUS_NO_MEMORY, "no memory to measure the disk");
-    *probe = (struct disk_probe){.files = files, .file = file, .file_bytes = file_set_size_bytes(files, file)};
-    probe->alignment_bytes = file_set_alignment(files, file) > GRANULE_BYTES ? file_set_alignment(files, file) : GRANULE_BYTES;
+    *probe = (struct disk_probe){.files = files, .sources = sources};
+    look_at_sources(probe);
     probe->random_state = clock_now_ns();
     probe->end_ns = probe->random_state + total_ns;
-    uint64_t staging_bytes = memory_limit_bytes < staging_max_bytes ? memory_limit_bytes : staging_max_bytes;
+    uint64_t staging_bytes = staging_max_bytes * sources->count;
+    staging_bytes = memory_limit_bytes < staging_bytes ? memory_limit_bytes : staging_bytes;
     enum status status;
-    if (probe->file_bytes < GRANULE_BYTES || staging_bytes < 2 * probe->alignment_bytes)
+    if (probe->file_bytes < GRANULE_BYTES || staging_bytes < 2 * probe->alignment_bytes * sources->count)
         status = error_set(err, STATUS_INVALID, "%s: %" PRIu64 " bytes with %" PRIu64 " bytes of memory are too little to measure the disk",
-                           file_set_path(files, file), probe->file_bytes, memory_limit_bytes);
+                           file_set_path(files, sources->files[0]), probe->file_bytes, memory_limit_bytes);
     else
         status = memory_region_create(&probe->staging, (size_t)staging_bytes, MEMORY_STAGING, false, err);
     if (status == STATUS_OK) {
         memset(probe->staging.data, 1, probe->staging.size_bytes); /* else the kernel's clearing of new pages is timed with the reads */
-        status = read_queue_create_best(files, DEPTH_MAX, &probe->queue, err);
+        status = read_queue_create_best(files, DEPTH_MAX * sources->count, &probe->queue, err);
     }
     if (status == STATUS_OK)
         status = measure_points(probe, result, err);

@@ -14,6 +14,8 @@ struct fixture {
     struct error err;
 };
 
+static const struct io_sources one = {.count = 1};
+
 static void open_file(struct fixture *f, uint64_t size_bytes) {
     assert_true(io_folder_create(&f->folder, "/var/tmp"));
     assert_true(io_file_create(&f->folder, "model.bin", size_bytes, f->path, sizeof f->path));
@@ -28,7 +30,7 @@ static void close_file(struct fixture *f) {
 static void expect_disk_result(struct fixture *f, uint64_t memory_bytes, uint32_t size_max_bytes) {
     struct io_probe_result result = {.memory_bytes_per_s = -1};
     uint64_t before = memory_owner_bytes(MEMORY_STAGING), heap_before = memory_owner_bytes(MEMORY_OTHER), begin_ns = clock_now_ns();
-    ASSERT_OK(io_probe_disk(f->files, f->file, memory_bytes, &result, &f->err), f->err);
+    ASSERT_OK(io_probe_disk(f->files, &one, memory_bytes, &result, &f->err), f->err);
     assert_true(clock_now_ns() - begin_ns < 5000000000u); /* half a second where nothing else runs */
     assert_int_equal(memory_owner_bytes(MEMORY_STAGING), before);
     assert_int_equal(memory_owner_bytes(MEMORY_OTHER), heap_before);
@@ -62,10 +64,10 @@ static void too_little_is_refused(void **state) {
     struct fixture f = {0};
     struct io_probe_result result;
     open_file(&f, 4000);
-    ASSERT_FAILS(io_probe_disk(f.files, 0, 1 << 20, &result, &f.err), STATUS_INVALID, f.err);
+    ASSERT_FAILS(io_probe_disk(f.files, &one, 1 << 20, &result, &f.err), STATUS_INVALID, f.err);
     close_file(&f);
     open_file(&f, 100000);
-    ASSERT_FAILS(io_probe_disk(f.files, 0, 4096, &result, &f.err), STATUS_INVALID, f.err);
+    ASSERT_FAILS(io_probe_disk(f.files, &one, 4096, &result, &f.err), STATUS_INVALID, f.err);
     close_file(&f);
 }
 
@@ -75,7 +77,7 @@ static void a_file_that_was_cut_off_is_an_error(void **state) {
     struct io_probe_result result;
     open_file(&f, 3 << 20);
     assert_int_equal(truncate(f.path, 100), 0);
-    ASSERT_FAILS(io_probe_disk(f.files, 0, 8 << 20, &result, &f.err), STATUS_CORRUPT, f.err);
+    ASSERT_FAILS(io_probe_disk(f.files, &one, 8 << 20, &result, &f.err), STATUS_CORRUPT, f.err);
     assert_non_null(strstr(f.err.text, f.path));
     close_file(&f);
 }
@@ -103,7 +105,7 @@ static void no_memory_is_an_error(void **state) {
     uint64_t before = memory_owner_bytes(MEMORY_STAGING);
     for (uint64_t n = 1; n <= 3; n++) {
         memory_fail_after(n);
-        ASSERT_FAILS(io_probe_disk(f.files, 0, 1 << 20, &result, &f.err), STATUS_NO_MEMORY, f.err);
+        ASSERT_FAILS(io_probe_disk(f.files, &one, 1 << 20, &result, &f.err), STATUS_NO_MEMORY, f.err);
         memory_fail_after(0);
         assert_int_equal(memory_owner_bytes(MEMORY_STAGING), before);
     }
