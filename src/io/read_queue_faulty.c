@@ -93,6 +93,8 @@ static bool is_past_end(const struct faulty_queue *q, const struct read_request 
            end_bytes > file_set_size_bytes(q->base.files, request->file);
 }
 
+static bool has_file(uint64_t files, const struct read_request *request) { return request->file < 64 && (files >> request->file & 1); }
+
 static enum read_submit faulty_submit(struct read_queue *queue, struct read_request *request) {
     struct faulty_queue *q = of(queue);
     if (q->free_count == 0)
@@ -100,7 +102,8 @@ static enum read_submit faulty_submit(struct read_queue *queue, struct read_requ
     struct faulty_slot *slot = q->free_slots[--q->free_count];
     uint64_t number = ++q->submitted;
     *slot = (struct faulty_slot){.outer = request, .piece_bytes = request->size_bytes};
-    slot->fails = number == q->faults.fail_at || draw_event(q, number, DRAW_FAIL, q->faults.fail_rate);
+    slot->fails =
+        number == q->faults.fail_at || has_file(q->faults.fail_files, request) || draw_event(q, number, DRAW_FAIL, q->faults.fail_rate);
     if (q->faults.delay_reaps > 0 && draw_event(q, number, DRAW_DELAY, q->faults.delay_rate))
         slot->delay_reaps = 1 + (uint32_t)(draw_u64(q, number, DRAW_DELAY_LENGTH) % q->faults.delay_reaps);
     if (is_past_end(q, request)) { /* the inner queue says so; there is no window to spoil or to cut */
@@ -114,7 +117,8 @@ static enum read_submit faulty_submit(struct read_queue *queue, struct read_requ
         make_ready(q, slot);
         return READ_ACCEPTED;
     }
-    if (number >= q->faults.hold_from && number - q->faults.hold_from < q->faults.hold_count) {
+    bool holds_file = q->faults.hold_files == 0 || has_file(q->faults.hold_files, request);
+    if (holds_file && number >= q->faults.hold_from && number - q->faults.hold_from < q->faults.hold_count) {
         q->held[q->held_count++] = slot;
         return READ_ACCEPTED;
     }

@@ -16,7 +16,9 @@ struct read_faults {
     int fail_errno;                           /* EIO, ... */
     double fail_rate, short_rate, delay_rate; /* of requests, 0..1. A short read leaves the request to be continued by this queue */
     uint32_t delay_reaps;                     /* a delayed request is held back for up to this many reap calls */
+    uint64_t fail_files;                      /* a bit for each file of which every request fails */
     uint64_t hold_from, hold_count;           /* requests from this number on (1 = first) come after read_queue_faulty_release; 0: none */
+    uint64_t hold_files;                      /* only those of these files, a bit each; 0: of all */
     bool reorder;                             /* finished requests are returned in random order */
     bool corrupt_unread; /* fills dst with 0xA5 before reading and after a failure, so that use of unread bytes shows */
 };

@@ -4,6 +4,7 @@
 import json
 import os
 import shutil
+import tempfile
 
 import model_files
 from model_files import Case, F32, Run, U32, main, toy
@@ -142,6 +143,35 @@ class Doctor(Case):
     def test_options(self):
         self.agree(1 if Run(["generate", demo(), "-p", "a", "-n", "1", "--isa", "avx512"]).code else 0, demo(), "--isa", "avx512")
         self.agree(0, demo(), "--reader", "sync")
+
+    def test_copies(self):
+        """Each device alone and all at once; the bound is of what copies give together."""
+        memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        folders = [self.path("here"), tempfile.mkdtemp(dir=memory)]
+        self.addCleanup(shutil.rmtree, folders[1], ignore_errors=True)
+        for folder in folders:
+            os.makedirs(folder, exist_ok=True)
+            shutil.copy(demo(), folder)
+        flags = [flag for folder in folders for flag in ("--copy", folder)]
+        run, told = self.doctor(demo(), "--ram", "min", *flags)
+        self.assertEqual((run.code, told["model"]["files"]), (0, 1), run.err)
+        paths = [demo(), *(os.path.join(folder, os.path.basename(demo())) for folder in folders)]
+        devices = {os.stat(path).st_dev for path in paths}
+        if len(devices) == 1:
+            self.assertEqual(told["reading"]["devices"], [])
+        else:
+            self.assertEqual(len(told["reading"]["devices"]), len(devices))
+            self.assertEqual(told["reading"]["together"]["disk_bytes_per_s"], told["reading"]["disk_bytes_per_s"])
+            self.assertEqual(told["reading"]["together"]["measured"], "earlier")
+        self.assertEqual(any("one device" in line for line in told["advice"]), len(devices) < 3)
+        self.assertEqual(len(os.listdir(self.path("cache/sluice"))), 1 if len(devices) == 1 else len(devices) + 1)
+        text = Run(["doctor", demo(), "--ram", "min", *flags], {"XDG_CACHE_HOME": self.path("cache")}).out.decode()
+        self.assertEqual("all disks at once" in text, len(devices) > 1)
+        with open(os.path.join(folders[0], os.path.basename(demo())), "r+b") as file:
+            file.write(b"guf")
+        run, told = self.doctor(demo(), *flags)
+        self.assertEqual(run.code, 1)
+        self.assertIn("differ at offset 0", told["generate"]["why"])
 
     def test_machine_alone(self):
         run, told = self.doctor()

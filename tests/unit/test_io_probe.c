@@ -23,9 +23,7 @@ static void open_file(struct fixture *f, uint64_t size_bytes) {
     ASSERT_OK(file_set_add(f->files, f->path, &f->file, &f->err), f->err);
 }
 
-static void close_file(struct fixture *f) {
-    io_files_close(&f->folder, f->path, f->files);
-}
+static void close_file(struct fixture *f) { io_files_close(&f->folder, f->path, f->files); }
 
 static void expect_disk_result(struct fixture *f, uint64_t memory_bytes, uint32_t size_max_bytes) {
     struct io_probe_result result = {.memory_bytes_per_s = -1};
@@ -56,6 +54,32 @@ static void measures_a_small_file(void **state) {
     struct fixture f = {0};
     open_file(&f, 5000);
     expect_disk_result(&f, 1 << 20, 4096);
+    close_file(&f);
+}
+
+/* Both at once: depths are of the two together. */
+static void measures_two_files(void **state) {
+    (void)state;
+    struct fixture f = {0};
+    struct io_folder memory;
+    char path[128];
+    uint32_t file;
+    const struct io_sources both = {.count = 2, .files = {0, 1}};
+    struct io_probe_result result;
+    open_file(&f, 4 << 20);
+    assert_true(io_folder_create(&memory, access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/var/tmp"));
+    assert_true(io_file_create(&memory, "model.bin", 3 << 20, path, sizeof path));
+    ASSERT_OK(file_set_add(f.files, path, &file, &f.err), f.err);
+    ASSERT_OK(io_probe_disk(f.files, &both, UINT64_MAX, &result, &f.err), f.err);
+    assert_true(result.disk_bytes_per_s > 1e4 && result.point_count > 0);
+    for (unsigned i = 0; i < result.point_count; i++)
+        assert_true(result.points[i].depth % 2 == 0 && result.points[i].depth <= 64 && result.points[i].size_bytes <= 2 << 20);
+    assert_int_equal(truncate(path, 100), 0); /* and both are read */
+    ASSERT_FAILS(io_probe_disk(f.files, &both, UINT64_MAX, &result, &f.err), STATUS_CORRUPT, f.err);
+    assert_non_null(strstr(f.err.text, path));
+    ASSERT_FAILS(io_probe_disk(f.files, &both, 4 * 4096 - 1, &result, &f.err), STATUS_INVALID, f.err);
+    (void)unlink(path);
+    io_folder_destroy(&memory);
     close_file(&f);
 }
 
@@ -115,9 +139,13 @@ static void no_memory_is_an_error(void **state) {
 int main(void) {
     log_set_level(LOG_ERROR);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(measures_a_file),       cmocka_unit_test(measures_a_small_file),
-        cmocka_unit_test(too_little_is_refused), cmocka_unit_test(a_file_that_was_cut_off_is_an_error),
-        cmocka_unit_test(measures_memory),       cmocka_unit_test(no_memory_is_an_error),
+        cmocka_unit_test(measures_a_file),
+        cmocka_unit_test(measures_a_small_file),
+        cmocka_unit_test(measures_two_files),
+        cmocka_unit_test(too_little_is_refused),
+        cmocka_unit_test(a_file_that_was_cut_off_is_an_error),
+        cmocka_unit_test(measures_memory),
+        cmocka_unit_test(no_memory_is_an_error),
     };
     return cmocka_run_group_tests_name("io_probe", tests, NULL, NULL);
 }
