@@ -7,10 +7,10 @@
 #include "base/check.h"
 #include "base/memory.h"
 
-#define MEASURED_BYTES ((uint64_t)8 << 20) /* a rate is taken when so much came, or nothing more is in flight */
-#define BUSY_BYTES ((uint64_t)1 << 20)     /* and so much was in flight: with less it would tell of the delay of single reads */
-#define NEW_SHARE 0.25                     /* of a new measurement in the rate */
-#define TRUST 1.02                         /* growth of the rate of a device that is not read, for each rate that is taken of another */
+#define WINDOW_BYTES ((uint64_t)8 << 20)      /* a window ends when so much came, or nothing more is in flight */
+#define BUSY_BYTES ((uint64_t)1 << 20)        /* and counts if so much was in flight: less would tell of the delay of single reads */
+#define LATELY_BYTES ((double)(256ull << 20)) /* what came before so much more counts half */
+#define IGNORED_MAX 64                        /* windows of others after which a device that was not read counts as twice as fast */
 
 enum status copy_choice_init(struct copy_choice *choice, struct file_set *files, struct error *err) {
     *choice = (struct copy_choice){.files = files, .file_count = file_set_count(files)};
@@ -36,11 +36,12 @@ static struct copy_device *device_of(const struct copy_choice *choice, uint32_t 
     return &choice->devices[choice->device_of[file]];
 }
 
-/* Of the devices of this file's copies. 1: none is known. */
+/* Bytes per ns of the fastest device of this file's copies. 1: none is known. */
 static double fastest(const struct copy_choice *choice, uint32_t file) {
     double best = 0;
     for (unsigned n = 0; n < file_set_copies(choice->files, file); n++) {
-        double rate = device_of(choice, file_set_copy(choice->files, file, n))->bytes_per_ns;
+        const struct copy_device *device = device_of(choice, file_set_copy(choice->files, file, n));
+        double rate = device->ns > 0 ? device->bytes / device->ns : 0;
         best = rate > best ? rate : best;
     }
     return best > 0 ? best : 1;
@@ -75,7 +76,7 @@ uint32_t copy_choice_pick(const struct copy_choice *choice, uint32_t file, uint6
         const struct candidate candidate = {.file = copy,
                                             .left_out = file_set_left_out(choice->files, copy),
                                             .ns = (double)(device->in_flight_bytes + size_bytes) /
-                                                  (device->bytes_per_ns > 0 ? device->bytes_per_ns : unknown),
+                                                  (device->ns > 0 ? device->bytes / device->ns : unknown),
                                             .in_flight_bytes = choice->in_flight_bytes[copy]};
         if (best.file == COPY_NONE || is_better(&candidate, &best))
             best = candidate;
@@ -91,16 +92,27 @@ void copy_choice_sent(struct copy_choice *choice, const struct read_request *req
     device->in_flight_bytes += request->size_bytes;
     if (device->in_flight_bytes > device->peak_bytes)
         device->peak_bytes = device->in_flight_bytes;
+    device->ignored = 0;
 }
 
-static void take_rate(struct copy_choice *choice, struct copy_device *device) {
-    double now = (double)device->measured_bytes / (double)(device->measured_ns > 0 ? device->measured_ns : 1);
-    device->bytes_per_ns = device->bytes_per_ns > 0 ? device->bytes_per_ns * (1 - NEW_SHARE) + now * NEW_SHARE : now;
-    for (uint32_t file = 0; file < choice->file_count; file++) {
-        struct copy_device *other = &choice->devices[file];
-        if (other->in_flight_bytes == 0 && other->bytes_per_ns < device->bytes_per_ns)
-            other->bytes_per_ns *= TRUST;
+static void end_window(struct copy_choice *choice, struct copy_device *device) {
+    if (device->peak_bytes >= BUSY_BYTES && device->window_bytes > 0) {
+        device->bytes += (double)device->window_bytes;
+        device->ns += (double)(device->window_ns > 0 ? device->window_ns : 1);
+        if (device->bytes > LATELY_BYTES) {
+            device->bytes /= 2;
+            device->ns /= 2;
+        }
+        for (uint32_t file = 0; file < choice->file_count; file++) {
+            struct copy_device *other = &choice->devices[file];
+            if (other == device || other->in_flight_bytes > 0 || ++other->ignored < IGNORED_MAX)
+                continue;
+            other->ns /= 2;
+            other->ignored = 0;
+        }
     }
+    device->window_bytes = device->window_ns = 0;
+    device->peak_bytes = device->in_flight_bytes;
 }
 
 static void count_failure(struct copy_choice *choice, const struct read_request *request) {
@@ -118,16 +130,12 @@ void copy_choice_done(struct copy_choice *choice, const struct read_request *req
     CHECK(choice->in_flight_bytes[request->file] >= request->size_bytes);
     choice->in_flight_bytes[request->file] -= request->size_bytes;
     device->in_flight_bytes -= request->size_bytes;
-    device->measured_ns += now_ns - device->since_ns;
+    device->window_ns += now_ns - device->since_ns;
     device->since_ns = now_ns;
     if (request->status == STATUS_OK)
-        device->measured_bytes += request->size_bytes;
+        device->window_bytes += request->size_bytes;
     else if (request->status != STATUS_CANCELLED)
         count_failure(choice, request);
-    if (device->measured_bytes < MEASURED_BYTES && device->in_flight_bytes > 0)
-        return;
-    if (device->peak_bytes >= BUSY_BYTES && device->measured_bytes > 0)
-        take_rate(choice, device);
-    device->measured_bytes = device->measured_ns = 0;
-    device->peak_bytes = device->in_flight_bytes;
+    if (device->window_bytes >= WINDOW_BYTES || device->in_flight_bytes == 0)
+        end_window(choice, device);
 }

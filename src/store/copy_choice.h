@@ -3,8 +3,8 @@
  *
  * Model       a device is as fast as it was lately while much of it was in flight; one that was not measured counts as the fastest. A read
  *             goes where bytes in flight and its own, over that rate, are least; among copies on one device where fewest are in flight of
- *             the copy; ties to the first. A device that looked slow and is read no more is slowly trusted again, so that it is
- *             measured anew. A copy whose reads fail is left out.
+ *             the copy; ties to the first. A device that looks too slow to be read at all is trusted a little more from time to
+ *             time, so that it is measured anew. A copy whose reads fail is left out.
  * Threads     the engine thread.
  * Memory      a few words per file of the set, by init.
  */
@@ -19,9 +19,10 @@
 
 struct copy_device {
     uint64_t in_flight_bytes;
-    uint64_t since_ns;                                /* in flight since, or the read before came */
-    uint64_t measured_bytes, measured_ns, peak_bytes; /* came, in what time, most in flight, since the rate was taken last */
-    double bytes_per_ns;                              /* 0: not known */
+    uint64_t since_ns;                            /* in flight since, or the read before came */
+    uint64_t window_bytes, window_ns, peak_bytes; /* came, in what time, most in flight, in the window at work */
+    double bytes, ns;                             /* of windows lately; their ratio is the rate. 0: not known */
+    unsigned ignored;                             /* windows of others since it was read last */
 };
 
 struct copy_choice {

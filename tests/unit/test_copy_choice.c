@@ -120,7 +120,7 @@ static void single_reads_measure_nothing(void **state) {
         finish(f, 0, 4096, STATUS_OK);
     }
     for (unsigned n = 0; n < COPIES; n++)
-        assert_true(f->choice.devices[n].bytes_per_ns <= 0);
+        assert_true(f->choice.devices[n].ns <= 0);
 }
 
 static void copies_on_one_device_take_turns(void **state) {
