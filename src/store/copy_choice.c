@@ -10,7 +10,8 @@
 #define WINDOW_BYTES ((uint64_t)8 << 20)      /* a window ends when so much came, or nothing more is in flight */
 #define BUSY_BYTES ((uint64_t)1 << 20)        /* and counts if so much was in flight: less would tell of the delay of single reads */
 #define LATELY_BYTES ((double)(256ull << 20)) /* what came before so much more counts half */
-#define IGNORED_MAX 64                        /* windows of others after which a device that was not read counts as twice as fast */
+#define ALIKE 0.67     /* of the fastest's rate: counts as much. Else the share that a device has would be its rate */
+#define IGNORED_MAX 64 /* windows of others after which a device that was not read counts as twice as fast */
 
 enum status copy_choice_init(struct copy_choice *choice, struct file_set *files, struct error *err) {
     *choice = (struct copy_choice){.files = files, .file_count = file_set_count(files)};
@@ -36,12 +37,13 @@ static struct copy_device *device_of(const struct copy_choice *choice, uint32_t 
     return &choice->devices[choice->device_of[file]];
 }
 
+static double rate_of(const struct copy_device *device) { return device->ns > 0 ? device->bytes / device->ns : 0; }
+
 /* Bytes per ns of the fastest device of this file's copies. 1: none is known. */
 static double fastest(const struct copy_choice *choice, uint32_t file) {
     double best = 0;
     for (unsigned n = 0; n < file_set_copies(choice->files, file); n++) {
-        const struct copy_device *device = device_of(choice, file_set_copy(choice->files, file, n));
-        double rate = device->ns > 0 ? device->bytes / device->ns : 0;
+        double rate = rate_of(device_of(choice, file_set_copy(choice->files, file, n)));
         best = rate > best ? rate : best;
     }
     return best > 0 ? best : 1;
@@ -67,16 +69,18 @@ uint32_t copy_choice_pick(const struct copy_choice *choice, uint32_t file, uint6
     if (copies == 1)
         return tried ? COPY_NONE : file;
     struct candidate best = {.file = COPY_NONE};
-    double unknown = fastest(choice, file);
+    double top = fastest(choice, file);
     for (unsigned n = 0; n < copies; n++) {
         if (tried >> n & 1)
             continue;
         uint32_t copy = file_set_copy(choice->files, file, n);
         const struct copy_device *device = device_of(choice, copy);
+        double rate = rate_of(device);
+        if (rate <= 0 || rate > ALIKE * top)
+            rate = top;
         const struct candidate candidate = {.file = copy,
                                             .left_out = file_set_left_out(choice->files, copy),
-                                            .ns = (double)(device->in_flight_bytes + size_bytes) /
-                                                  (device->ns > 0 ? device->bytes / device->ns : unknown),
+                                            .ns = (double)(device->in_flight_bytes + size_bytes) / rate,
                                             .in_flight_bytes = choice->in_flight_bytes[copy]};
         if (best.file == COPY_NONE || is_better(&candidate, &best))
             best = candidate;

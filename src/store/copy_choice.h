@@ -1,10 +1,10 @@
 /*
  * copy_choice: which copy of a file serves a read: the one that will have it soonest.
  *
- * Model       a device is as fast as it was lately while much of it was in flight; one that was not measured counts as the fastest. A read
- *             goes where bytes in flight and its own, over that rate, are least; among copies on one device where fewest are in flight of
- *             the copy; ties to the first. A device that looks too slow to be read at all is trusted a little more from time to
- *             time, so that it is measured anew. A copy whose reads fail is left out.
+ * Model       a device is as fast as it was lately while much of it was in flight; one that was not measured, or is nearly as fast as the
+ *             fastest, counts as fast as that. A read goes where bytes in flight and its own, over that rate, are least; among copies on
+ *             one device where fewest are in flight of the copy; ties to the first. A device that looks too slow to be read at all is
+ *             trusted a little more from time to time, so that it is measured anew. A copy whose reads fail is left out.
  * Threads     the engine thread.
  * Memory      a few words per file of the set, by init.
  */
