@@ -298,8 +298,9 @@ static void judge(struct soak *s) {
     hold(s, "threads", (double)late->threads, (double)warm->threads);
     hold(s, "injected errors without a retry, or retries without one",
          errors > stats.read_retries ? (double)(errors - stats.read_retries) : (double)(stats.read_retries - errors), 0);
-    hold(s, "kinds of disturbance that did not come (errors, short reads, memory taken)",
-         (errors == 0) + (soak_faults_shorts() == 0) + (stats.given_back_times == 0), 0);
+    bool untouched = plan->cache_bytes > 0 && stats.given_back_times == 0; /* without a cache there is nothing to take */
+    hold(s, "things that never came (errors, short reads, scarce memory, requests after the warm-up)",
+         (errors == 0) + (soak_faults_shorts() == 0) + untouched + (late->files == 0), 0);
 }
 
 static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *place) {
