@@ -286,6 +286,7 @@ static void judge(struct soak *s) {
     const struct soak_numbers *warm = &s->warm, *late = &s->late;
     const sluice_plan *plan = &s->model->memory.plan;
     double slack = (double)plan->budget_bytes * 0.02 > 4 * MI ? (double)plan->budget_bytes * 0.02 : 4 * MI;
+    const struct expert_cache *cache = &s->model->store->cache;
     uint64_t errors = soak_faults_errors();
     struct store_stats stats;
     store_stats_read(s->model->store, &stats);
@@ -298,7 +299,7 @@ static void judge(struct soak *s) {
     hold(s, "threads", (double)late->threads, (double)warm->threads);
     hold(s, "injected errors without a retry, or retries without one",
          errors > stats.read_retries ? (double)(errors - stats.read_retries) : (double)(stats.read_retries - errors), 0);
-    bool untouched = plan->cache_bytes > 0 && stats.given_back_times == 0; /* without a cache there is nothing to take */
+    bool untouched = cache->slot_count > cache->classes.count && stats.given_back_times == 0; /* else there is nothing to take */
     hold(s, "things that never came (errors, short reads, scarce memory, requests after the warm-up)",
          (errors == 0) + (soak_faults_shorts() == 0) + untouched + (late->files == 0), 0);
 }
