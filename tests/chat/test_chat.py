@@ -236,7 +236,8 @@ def while_nobody_types(folder):
         time.sleep(0.1)
     raw = not termios.tcgetattr(terminal.fd)[3] & termios.ICANON
     terminal.type("se\r")
-    check("the line is whole after signals", raw and terminal.wait_for("no command '/nonsen\xe9\u20acse'".encode()) and terminal.prompted(), terminal.seen)
+    whole = terminal.wait_for("no command '/nonsen\xe9\u20acse'".encode())
+    check("the line is whole after signals", raw and whole and terminal.prompted(), terminal.seen)
     terminal.type("\x04")
     check("and the program ends well", terminal.end() == 0, terminal.seen)
 
