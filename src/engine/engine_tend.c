@@ -15,6 +15,19 @@ static void told_once(struct pressure_watch *watch, const struct store_stats *be
     watch->told = true;
 }
 
+/* Which weights stay is fixed at load (placement.h). A mapped model's pages go by themselves. */
+static void tell_what_stays(struct sluice_model *m) {
+    const struct placement *placement = &m->memory.placement;
+    char size[32];
+    if (placement->everything_resident || m->pressure.told)
+        return;
+    log_line(LOG_NOTICE,
+             "the machine runs short of memory, and the %s of weights that stay between passes are kept while the model is loaded: start "
+             "again with a smaller --ram to leave more to others",
+             text_format_size(placement->resident_bytes, size, sizeof size));
+    m->pressure.told = true;
+}
+
 static void watch_memory(struct sluice_model *m) {
     struct pressure_watch *watch = &m->pressure;
     struct pressure_sample sample;
@@ -27,6 +40,8 @@ static void watch_memory(struct sluice_model *m) {
     uint64_t limit = pressure_limit(&watch->state, &sample, &cache);
     if (watch->state.is_short)
         store_unlock_mapped(m->store);
+    if (watch->state.is_short && cache.most == 0)
+        tell_what_stays(m);
     if (limit == cache.limit)
         return;
     store_cache_limit(m->store, limit);

@@ -220,11 +220,37 @@ static void auto_watches(void **state) {
     sluice_close(m);
 }
 
+/* What streams keeps what it has: that is told, once, and what is free again changes nothing. */
+static void a_streamed_model_tells(void **state) {
+    (void)state;
+    const char *path = engine_path("models/llama.gguf");
+    uint32_t prompt[PROMPT];
+    struct engine_ids want, ids;
+    sluice_error error;
+    const sluice_load_options options = {.ram = SLUICE_RAM_MIN, .context = PROMPT + GENERATED, .threads = 1};
+    engine_prompt(prompt, PROMPT, 100, 9);
+    struct sluice_model *m = engine_load(path, &options);
+    assert_true(m->memory.placement.ring_bytes > 0 && m->memory.placement.cache_bytes == 0);
+    ENGINE_OK(engine_generate(m, prompt, PROMPT, 4, 0, &want, &error), error);
+    pressure_watch_begin(&m->pressure, root, 8 * MI);
+    put_available(100 * MI);
+    assert_false(sluice_tend(m));
+    assert_false(m->pressure.told);
+    put_available(MI);
+    m->pressure.look_at_ns = m->pressure.sample_at_ns = 0;
+    assert_false(sluice_tend(m));
+    assert_true(m->pressure.told);
+    ENGINE_OK(engine_generate(m, prompt, PROMPT, 4, 0, &ids, &error), error);
+    assert_true(engine_same_ids(&want, &ids));
+    sluice_close(m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gives_what_the_reserve_lacks), cmocka_unit_test(gives_of_what_is_used),
         cmocka_unit_test(takes_again_after_calm),       cmocka_unit_test(looks_and_samples),
         cmocka_unit_test(answers_do_not_change),        cmocka_unit_test(auto_watches),
+        cmocka_unit_test(a_streamed_model_tells),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
