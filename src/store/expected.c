@@ -21,7 +21,7 @@ bool store_may_expect(const struct weight_store *store) {
 }
 
 void store_expect(struct weight_store *store, const weight_id *ids, uint32_t count) {
-    struct store_expected *expected = &store->expected;
+    struct ahead_list *expected = &store->expected;
     struct expert_cache *cache = &store->cache;
     uint32_t room[SIZE_CLASSES_MAX];
     CHECK(expected->ids);
@@ -44,20 +44,9 @@ void store_expect(struct weight_store *store, const weight_id *ids, uint32_t cou
     store_pump(store);
 }
 
-/* The load that a part is to be asked of, or NULL: all were asked for, or there is no room. */
-static struct record_load *next_load(struct weight_store *store) {
-    struct store_expected *expected = &store->expected;
-    for (;;) {
-        if (expected->slot != INDEX_NONE) {
-            const struct cache_slot *slot = &store->cache.slots[expected->slot];
-            if (slot->ahead && record_load_has_part(&store->map, &slot->load))
-                return &store->cache.slots[expected->slot].load;
-            expected->slot = INDEX_NONE; /* all asked for, or wanted meanwhile */
-        }
-        if (expected->next == expected->count)
-            return NULL;
-        expected->slot = expert_cache_place_ahead(&store->cache, expected->ids[expected->next++], true);
-    }
+void expected_end(struct weight_store *store) {
+    ahead_list_stop(store, &store->expected);
+    store->expected.count = store->expected.next = 0;
 }
 
 /* Something that is wanted has no slot yet, or is not asked for in whole. */
@@ -69,12 +58,12 @@ static bool demand_is_left(const struct weight_store *store) {
 }
 
 void expected_pump(struct weight_store *store, unsigned depth) {
-    struct store_expected *expected = &store->expected;
+    struct ahead_list *expected = &store->expected;
     struct reader *reader = &store->reader;
     if ((expected->next == expected->count && expected->slot == INDEX_NONE) || demand_is_left(store))
         return;
     while (reader->in_flight < depth && reader->in_flight_bytes < IN_FLIGHT_BYTES) {
-        struct record_load *load = next_load(store);
+        struct record_load *load = ahead_list_load(store, expected, true);
         if (!load || !reader_submit_part(reader, &store->map, load, READ_FOR_CACHE, expected->slot))
             return;
     }

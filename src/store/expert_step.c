@@ -58,10 +58,13 @@ static bool arrived(const struct weight_store *store, uint32_t slot) {
     return record_load_failed(load) || record_load_whole(&store->map, load);
 }
 
-/* The slot that has or will have the record; INDEX_NONE also while a failed one is still being given up. */
+/* The slot that has or will have the record; INDEX_NONE also while one that failed or was cancelled is still being given up. */
 static uint32_t find_usable(const struct weight_store *store, weight_id id) {
     uint32_t slot = expert_cache_find(&store->cache, id);
-    return slot != INDEX_NONE && record_load_failed(&store->cache.slots[slot].load) ? INDEX_NONE : slot;
+    if (slot == INDEX_NONE)
+        return slot;
+    const struct record_load *load = &store->cache.slots[slot].load;
+    return record_load_failed(load) || load->cancelled ? INDEX_NONE : slot;
 }
 
 /* Pins a slot for an item that is in no list. */
@@ -182,6 +185,7 @@ enum status store_want(struct weight_store *store, const weight_id *ids, uint32_
         count_found(store, slot);
         hold(store, i, slot);
     }
+    expected_end(store);
     store_pump(store);
     return STATUS_OK;
 }

@@ -20,8 +20,8 @@ void store_prefill(struct weight_store *store, const weight_id *ids, uint32_t co
 }
 
 void prefill_done(struct weight_store *store, const struct store_read *read) {
-    CHECK(store->prefill.in_flight > 0);
-    store->prefill.in_flight--;
+    CHECK(store->prefill_in_flight > 0);
+    store->prefill_in_flight--;
     if (read->request.status == STATUS_OK)
         counter_add(&store->counters.prefilled_bytes, read->request.size_bytes);
     else
@@ -29,30 +29,34 @@ void prefill_done(struct weight_store *store, const struct store_read *read) {
 }
 
 void prefill_lost(struct weight_store *store) {
-    CHECK(store->prefill.in_flight > 0);
-    store->prefill.in_flight--;
+    CHECK(store->prefill_in_flight > 0);
+    store->prefill_in_flight--;
     store->prefill.next = store->prefill.count;
 }
 
-/* The load that a part is to be asked of, or NULL: there is nothing to read ahead, or no room for it. */
-static struct record_load *next_load(struct weight_store *store) {
-    struct store_prefill *prefill = &store->prefill;
+struct record_load *ahead_list_load(struct weight_store *store, struct ahead_list *list, bool expected) {
     for (;;) {
-        if (prefill->slot != INDEX_NONE) {
-            const struct cache_slot *slot = &store->cache.slots[prefill->slot];
+        if (list->slot != INDEX_NONE) {
+            struct cache_slot *slot = &store->cache.slots[list->slot];
             if (slot->ahead && record_load_has_part(&store->map, &slot->load))
-                return &store->cache.slots[prefill->slot].load;
-            prefill->slot = INDEX_NONE; /* all asked for, or wanted meanwhile */
+                return &slot->load;
+            list->slot = INDEX_NONE; /* all asked for, or wanted meanwhile */
         }
-        if (prefill->next == prefill->count)
+        if (list->next == list->count)
             return NULL;
-        prefill->slot = expert_cache_place_ahead(&store->cache, prefill->ids[prefill->next++], false);
+        list->slot = expert_cache_place_ahead(&store->cache, list->ids[list->next++], expected);
     }
+}
+
+void ahead_list_stop(struct weight_store *store, struct ahead_list *list) {
+    if (list->slot != INDEX_NONE)
+        expert_cache_cancel_ahead(&store->cache, list->slot);
+    list->slot = INDEX_NONE;
 }
 
 static bool somebody_waits(const struct weight_store *store) {
     const struct expert_step *step = &store->step;
-    if (reader_awaited(&store->reader) > store->prefill.in_flight || store->cache.demand.first != INDEX_NONE)
+    if (reader_awaited(&store->reader) > store->prefill_in_flight || store->cache.demand.first != INDEX_NONE)
         return true;
     if (!step->active)
         return false;
@@ -63,15 +67,15 @@ static bool somebody_waits(const struct weight_store *store) {
 }
 
 void prefill_pump(struct weight_store *store, uint64_t limit_bytes) {
-    struct store_prefill *prefill = &store->prefill;
+    struct ahead_list *prefill = &store->prefill;
     struct reader *reader = &store->reader;
     if ((prefill->next == prefill->count && prefill->slot == INDEX_NONE) || somebody_waits(store))
         return;
     while (reader_awaited(reader) == 0 || reader->in_flight_bytes < limit_bytes) {
-        struct record_load *load = next_load(store);
+        struct record_load *load = ahead_list_load(store, prefill, false);
         if (!load || !reader_submit_part(reader, &store->map, load, READ_AHEAD_FOR_CACHE, prefill->slot))
             return;
-        prefill->in_flight++;
+        store->prefill_in_flight++;
     }
 }
 
@@ -81,7 +85,7 @@ bool store_tend(struct weight_store *store) {
     store_pump(store);
     prefill_pump(store, IDLE_BYTES);
     reader_flush(&store->reader);
-    if (store->prefill.in_flight == 0)
+    if (store->prefill_in_flight == 0)
         return false;
     (void)store_reap(store, true);
     return true;

@@ -6,7 +6,7 @@
  *   resident.c       store_load_resident
  *   range_read.c     store_read_ranges
  *   expected.c       store_expect: what the next step will probably want
- *   prefill.c        store_prefill, store_tend
+ *   prefill.c        store_prefill, store_tend, lists of what is read ahead
  *   store_check.c    store_check
  */
 #pragma once
@@ -50,17 +50,9 @@ struct blocking_reads {
     weight_id failed_id;
 };
 
-/* Records that history says will be wanted, for when the disk has nothing else to do. */
-struct store_prefill {
-    weight_id *ids; /* room for every cached record */
-    uint32_t count, next;
-    uint32_t slot;      /* that loads and has parts left, or INDEX_NONE */
-    uint32_t in_flight; /* reads of it, and of earlier ones */
-};
-
-/* Records that the next step will probably want. */
-struct store_expected {
-    weight_id *ids; /* room for every cached record; NULL: none is cached */
+/* Records that are read before anybody wants them. */
+struct ahead_list {
+    weight_id *ids; /* room for every cached record; NULL: there is no such list */
     uint32_t count, next;
     uint32_t slot; /* that loads and has parts left, or INDEX_NONE */
 };
@@ -72,9 +64,10 @@ struct weight_store {
     struct expert_cache cache;
     struct layer_stream stream;
     struct expert_step step;
-    struct store_prefill prefill;
-    struct store_expected expected;
-    uint32_t *usage; /* per record, how often a step of few rows wanted it; NULL: nobody counts */
+    struct ahead_list prefill;  /* what history says will be wanted, for when the disk has nothing else to do */
+    uint32_t prefill_in_flight; /* reads of it */
+    struct ahead_list expected; /* what the next step will probably want */
+    uint32_t *usage;            /* per record, how often a step of few rows wanted it; NULL: nobody counts */
     struct blocking_reads blocking;
     const uint8_t *lives;       /* borrowed */
     uint64_t *resident_offsets; /* per record, in the trunk */
@@ -92,6 +85,12 @@ struct weight_store {
 bool store_reap(struct weight_store *store, bool wait);
 /* Gives slots to pending items, then submits: what experts wait for, then read-ahead. */
 void store_pump(struct weight_store *store);
+/* The load of the list that a part is to be asked of, or NULL: there is none left, or no room for it. */
+struct record_load *ahead_list_load(struct weight_store *store, struct ahead_list *list, bool expected);
+/* What is not asked for in whole is given up. */
+void ahead_list_stop(struct weight_store *store, struct ahead_list *list);
+/* The step that was foretold is here: what it does not want and is not asked for in whole is given up, so that its slot serves the step. */
+void expected_end(struct weight_store *store);
 /* Asks for what is expected when all that is wanted was asked for, up to `depth` reads in flight. */
 void expected_pump(struct weight_store *store, unsigned depth);
 /* Asks for what is to be read ahead of any want while nothing else waits, and less than limit_bytes are in flight: one part at least. */

@@ -310,11 +310,8 @@ void store_cache_limit(struct weight_store *store, uint64_t limit_bytes) {
     CHECK(!store->step.active);
     if (store->cache.record_count == 0)
         return;
-    if (store->prefill.slot != INDEX_NONE)
-        expert_cache_cancel_ahead(&store->cache, store->prefill.slot);
-    if (store->expected.slot != INDEX_NONE)
-        expert_cache_cancel_ahead(&store->cache, store->expected.slot);
-    store->prefill.slot = store->expected.slot = INDEX_NONE;
+    ahead_list_stop(store, &store->prefill);
+    ahead_list_stop(store, &store->expected);
     uint64_t before = counter_read(&c->given_back_bytes), bytes = expert_cache_limit(&store->cache, limit_bytes);
     atomic_store_explicit(&c->cache_limit_bytes, bytes, memory_order_relaxed);
     counter_add(&c->given_back_times, counter_read(&c->given_back_bytes) > before);
