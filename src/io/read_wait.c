@@ -81,7 +81,8 @@ static struct read_request *block_for_one(struct read_wait *wait) {
 }
 
 struct read_request *read_wait_reap(struct read_wait *wait, bool block) {
-    struct read_request *request = block && left_ns(wait) > 0 ? block_for_one(wait) : read_queue_reap(wait->queue, false, 0);
+    struct read_request *request =
+        block && wait->oldest && left_ns(wait) > 0 ? block_for_one(wait) : read_queue_reap(wait->queue, false, 0);
     if (request)
         came(wait, request);
     return request;

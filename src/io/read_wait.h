@@ -35,7 +35,8 @@ struct read_wait {
 void read_wait_init(struct read_wait *wait, struct read_queue *queue, uint64_t timeout_ns);
 enum read_submit read_wait_submit(struct read_wait *wait, struct read_request *request);
 /*
- * A finished request, awaited or lost, or NULL: none is finished (block false), or none is awaited, or the oldest is overdue (block true).
+ * A finished request, awaited or lost, or NULL: none is finished. With block it waits until one is, unless none is awaited, or the oldest
+ * is overdue.
  * A log line says when the disk answers nothing, and when it does again.
  */
 struct read_request *read_wait_reap(struct read_wait *wait, bool block);

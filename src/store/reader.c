@@ -129,7 +129,7 @@ static bool try_elsewhere(struct reader *reader, struct store_read *read) {
 struct store_read *reader_reap(struct reader *reader, bool wait) {
     for (;;) {
         reader_flush(reader);
-        if (reader->in_flight == 0 || (wait && reader_awaited(reader) == 0))
+        if (reader->in_flight == 0)
             return NULL;
         struct read_request *request = read_wait_reap(&reader->wait, wait);
         if (!request)

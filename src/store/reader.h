@@ -61,8 +61,8 @@ void reader_flush(struct reader *reader);
 /* Reads that somebody may wait for. */
 static inline unsigned reader_awaited(const struct reader *reader) { return reader->in_flight - reader->lost; }
 /*
- * A finished read, lost or not, or NULL when none is finished (wait false), or none is awaited, or one is overdue (wait true). The caller
- * gives it to reader_finish.
+ * A finished read, lost or not, or NULL: none is finished. With wait it waits until one is, unless none is awaited or one is overdue. The
+ * caller gives it to reader_finish.
  */
 struct store_read *reader_reap(struct reader *reader, bool wait);
 /* Ask when reap gave NULL: a read that is overdue, and lost from now on, or NULL; what its waiters get to know of it. */

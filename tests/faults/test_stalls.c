@@ -170,6 +170,24 @@ static void all_reads_are_held(void **state) {
     fixture_close(&f);
 }
 
+/* All places of the queue are lost while loading; the next load finds those that came meanwhile. */
+static void a_load_is_tried_again(void **state) {
+    (void)state;
+    const struct read_faults faults = {.seed = 1, .hold_from = 1, .hold_count = 6, .corrupt_unread = true};
+    struct fixture_spec spec = small;
+    spec.resident = 10;
+    spec.faults = &faults;
+    fixture_model(&f, &spec);
+    open_stalling(&spec);
+    clean_error(store_load_resident(f.store, NULL, NULL, &f.err));
+    clean_error(store_load_resident(f.store, NULL, NULL, &f.err));
+    read_queue_faulty_release(f.queue);
+    ASSERT_OK(store_load_resident(f.store, NULL, NULL, &f.err), f.err);
+    fixture_check_resident(&f);
+    assert_int_equal(requests(1), 0);
+    fixture_close(&f);
+}
+
 /* ---- closing ---- */
 
 /* In a process of its own, since what is left behind stays with it. */
@@ -310,8 +328,8 @@ static void closing_a_model_ends(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_read_is_held), cmocka_unit_test(all_reads_are_held),   cmocka_unit_test(closing_ends),
-        cmocka_unit_test(a_request_ends),    cmocka_unit_test(closing_a_model_ends),
+        cmocka_unit_test(each_read_is_held), cmocka_unit_test(all_reads_are_held), cmocka_unit_test(a_load_is_tried_again),
+        cmocka_unit_test(closing_ends),      cmocka_unit_test(a_request_ends),     cmocka_unit_test(closing_a_model_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
