@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "engine/engine_internal.h"
 #include "engine/machine.h"
+#include "engine/machine_speed.h"
 
 #define QUEUE_DEPTH 128 /* requests in flight; the store splits and orders them */
 #define LARGE_ARRAY 256 /* metadata lists longer than this are the tokenizer's */
@@ -306,8 +307,20 @@ static enum status wrap_queue(struct sluice_model *m, struct error *err) {
     return STATUS_OK;
 }
 
+/* What doctor measured of the devices of copies, when it did; measuring now would take memory. */
+static void note_rates(struct sluice_model *m) {
+    struct io_sources devices = machine_speed_devices(m->files);
+    for (unsigned i = 0; i < devices.count && file_set_copies(m->files, 0) > 1; i++) {
+        const struct io_sources one = {1, {devices.files[i]}};
+        struct machine_speed speed;
+        if (machine_speed_kept(m->files, &one, m->memory.plan.threads, &speed))
+            file_set_note_rate(m->files, one.files[0], speed.probe.disk_bytes_per_s);
+    }
+}
+
 static enum status load_weights(struct sluice_model *m, const sluice_load_options *options, struct error *err) {
     const struct memory_plan *p = &m->memory;
+    note_rates(m);
     TRY(open_queue(m, options->reader, err));
     m->look_ahead = !options->no_lookahead;
     m->memory.plan.reader = m->queue->operations->name;

@@ -42,6 +42,7 @@ struct file_entry {
     uint32_t first, copy_number;      /* this is that copy of the file `first` */
     uint32_t copies[FILE_COPIES_MAX]; /* of a first one: their numbers, its own among them */
     unsigned copy_count;
+    double bytes_per_s; /* of the device, on its first file */
 };
 
 struct file_set {
@@ -255,6 +256,12 @@ uint32_t file_set_device(const struct file_set *files, uint32_t file) {
         other++;
     return other;
 }
+
+void file_set_note_rate(struct file_set *files, uint32_t file, double bytes_per_s) {
+    files->entries[file_set_device(files, file)]->bytes_per_s = bytes_per_s;
+}
+
+double file_set_rate(const struct file_set *files, uint32_t file) { return files->entries[file_set_device(files, file)]->bytes_per_s; }
 
 /* ---- what a file is ---- */
 

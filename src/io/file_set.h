@@ -58,6 +58,9 @@ void file_set_refuse_direct(struct file_set *files, uint32_t file, int system_er
 void file_set_drop_behind(const struct file_set *files, uint32_t file, uint64_t offset_bytes, uint64_t size_bytes);
 /* The first file of the set that lies on the same device as this one. */
 uint32_t file_set_device(const struct file_set *files, uint32_t file);
+/* How fast random reads of that device were when somebody measured it (engine/machine_speed.h): of all files on it. 0: nobody knows. */
+void file_set_note_rate(struct file_set *files, uint32_t file, double bytes_per_s);
+double file_set_rate(const struct file_set *files, uint32_t file);
 /*
  * Alignment that direct reads of this file need for offset, length and memory: statx DIOALIGN, else 4096; the largest of all its copies. A
  * power of two.

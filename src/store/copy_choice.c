@@ -18,10 +18,13 @@ enum status copy_choice_init(struct copy_choice *choice, struct file_set *files,
     choice->device_of = memory_alloc_array(choice->file_count + 1, sizeof *choice->device_of);
     choice->devices = memory_alloc_array(choice->file_count + 1, sizeof *choice->devices);
     choice->in_flight_bytes = memory_alloc_array(choice->file_count + 1, sizeof *choice->in_flight_bytes);
-    if (!choice->device_of || !choice->devices || !choice->in_flight_bytes)
+    choice->known_rates = memory_alloc_array(choice->file_count + 1, sizeof *choice->known_rates);
+    if (!choice->device_of || !choice->devices || !choice->in_flight_bytes || !choice->known_rates)
         return error_set(err, STATUS_NO_MEMORY, "no memory to choose among %u files", choice->file_count);
-    for (uint32_t file = 0; file < choice->file_count; file++)
+    for (uint32_t file = 0; file < choice->file_count; file++) {
         choice->device_of[file] = file_set_device(files, file);
+        choice->known_rates[file] = file_set_rate(files, file);
+    }
     return STATUS_OK;
 }
 
@@ -29,6 +32,7 @@ void copy_choice_deinit(struct copy_choice *choice) {
     memory_free(choice->device_of);
     memory_free(choice->devices);
     memory_free(choice->in_flight_bytes);
+    memory_free(choice->known_rates);
     *choice = (struct copy_choice){0};
 }
 
@@ -37,30 +41,45 @@ static struct copy_device *device_of(const struct copy_choice *choice, uint32_t 
     return &choice->devices[choice->device_of[file]];
 }
 
-static double rate_of(const struct copy_device *device) { return device->ns > 0 ? device->bytes / device->ns : 0; }
+/* What the devices of a file's copies do. */
+struct rates {
+    bool known;
+    double top; /* of those that were measured; 1: none was */
+};
 
-/* Bytes per ns of the fastest device of this file's copies. 1: none is known. */
-static double fastest(const struct copy_choice *choice, uint32_t file) {
-    double best = 0;
+static double measured_rate(const struct copy_device *device) { return device->ns > 0 ? device->bytes / device->ns : 0; }
+
+static struct rates rates_of(const struct copy_choice *choice, uint32_t file) {
+    struct rates rates = {.known = true};
     for (unsigned n = 0; n < file_set_copies(choice->files, file); n++) {
-        double rate = rate_of(device_of(choice, file_set_copy(choice->files, file, n)));
-        best = rate > best ? rate : best;
+        uint32_t copy = file_set_copy(choice->files, file, n);
+        double rate = measured_rate(device_of(choice, copy));
+        rates.known = rates.known && choice->known_rates[copy] > 0;
+        rates.top = rate > rates.top ? rate : rates.top;
     }
-    return best > 0 ? best : 1;
+    rates.top = rates.top > 0 ? rates.top : 1;
+    return rates;
+}
+
+static double rate_of(const struct copy_choice *choice, const struct rates *rates, uint32_t copy) {
+    double rate = measured_rate(device_of(choice, copy));
+    if (rates->known)
+        return choice->known_rates[copy];
+    return rate > 0 && rate < ALIKE * rates->top ? rate : rates->top;
 }
 
 struct candidate {
     uint32_t file;
     bool left_out;
-    double ns; /* until it would be read */
+    double delay; /* until it would be read, in any unit */
     uint64_t in_flight_bytes;
 };
 
 static bool is_better(const struct candidate *a, const struct candidate *b) {
     if (a->left_out != b->left_out)
         return b->left_out;
-    if (a->ns < b->ns || a->ns > b->ns)
-        return a->ns < b->ns;
+    if (a->delay < b->delay || a->delay > b->delay)
+        return a->delay < b->delay;
     return a->in_flight_bytes < b->in_flight_bytes;
 }
 
@@ -69,18 +88,15 @@ uint32_t copy_choice_pick(const struct copy_choice *choice, uint32_t file, uint6
     if (copies == 1)
         return tried ? COPY_NONE : file;
     struct candidate best = {.file = COPY_NONE};
-    double top = fastest(choice, file);
+    struct rates rates = rates_of(choice, file);
     for (unsigned n = 0; n < copies; n++) {
         if (tried >> n & 1)
             continue;
         uint32_t copy = file_set_copy(choice->files, file, n);
-        const struct copy_device *device = device_of(choice, copy);
-        double rate = rate_of(device);
-        if (rate <= 0 || rate > ALIKE * top)
-            rate = top;
+        uint64_t before_bytes = device_of(choice, copy)->in_flight_bytes;
         const struct candidate candidate = {.file = copy,
                                             .left_out = file_set_left_out(choice->files, copy),
-                                            .ns = (double)(device->in_flight_bytes + size_bytes) / rate,
+                                            .delay = (double)(before_bytes + size_bytes) / rate_of(choice, &rates, copy),
                                             .in_flight_bytes = choice->in_flight_bytes[copy]};
         if (best.file == COPY_NONE || is_better(&candidate, &best))
             best = candidate;

@@ -1,10 +1,11 @@
 /*
  * copy_choice: which copy of a file serves a read: the one that will have it soonest.
  *
- * Model       a device is as fast as it was lately while much of it was in flight; one that was not measured, or is nearly as fast as the
- *             fastest, counts as fast as that. A read goes where bytes in flight and its own, over that rate, are least; among copies on
- *             one device where fewest are in flight of the copy; ties to the first. A device that looks too slow to be read at all is
- *             trusted a little more from time to time, so that it is measured anew. A copy whose reads fail is left out.
+ * Model       A read goes where bytes in flight and its own, over the device's rate, are least; among copies on one device where fewest are
+ *             in flight of the copy; ties to the first. Rates are those that the file set knows, when it knows them of all. Else a
+ *             device is as fast as it was lately while much of it was in flight; one that was not measured, or is nearly as fast as
+ *             the fastest, counts as fast as that; and one that looks too slow to be read at all is trusted a little more from time to
+ *             time, so that it is measured anew. A copy whose reads fail is left out.
  * Threads     the engine thread.
  * Memory      a few words per file of the set, by init.
  */
@@ -31,6 +32,7 @@ struct copy_choice {
     uint32_t *device_of;         /* [file_count] an index of devices */
     struct copy_device *devices; /* [file_count] at the first file that lies on each */
     uint64_t *in_flight_bytes;   /* [file_count] of each file */
+    double *known_rates;         /* [file_count] of each file's device, in bytes per s; 0: not known */
     unsigned failures[FILE_COPIES_MAX];
 };
 

@@ -123,6 +123,29 @@ static void single_reads_measure_nothing(void **state) {
         assert_true(f->choice.devices[n].ns <= 0);
 }
 
+/* Rates that were measured before stay: what a busy program sees of its reads is not asked. */
+static void known_rates_decide(void **state) {
+    struct fixture *f = *state;
+    unsigned went[COPIES];
+    const double rates[COPIES] = {1e9, 4e9, 4e9};
+    for (unsigned n = 0; n < COPIES; n++)
+        f->choice.known_rates[n] = rates[n];
+    for (int i = 0; i < 20; i++) {
+        burst(f, 36, (const unsigned[]){1, 5, 1}, went);
+        assert_true(went[0] == 4 && went[1] == 16 && went[2] == 16);
+    }
+    f->choice.known_rates[2] = 0; /* not of all: none is believed */
+    burst(f, 36, (const unsigned[]){1, 5, 1}, went);
+    assert_true(went[1] < 16);
+}
+
+static void rates_are_of_devices(void **state) {
+    struct fixture *f = *state;
+    assert_true(file_set_rate(f->files, 2) <= 0);
+    file_set_note_rate(f->files, 1, 5e8); /* all three lie on one */
+    assert_true(file_set_rate(f->files, 0) > 4e8 && file_set_rate(f->files, 2) > 4e8);
+}
+
 static void copies_on_one_device_take_turns(void **state) {
     struct fixture *f = *state;
     f->choice.device_of[0] = f->choice.device_of[1] = 0; /* the third is elsewhere */
@@ -159,6 +182,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_slow_device_gets_less, setup, teardown),
         cmocka_unit_test_setup_teardown(a_device_that_recovers_is_noticed, setup, teardown),
         cmocka_unit_test_setup_teardown(single_reads_measure_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(known_rates_decide, setup, teardown),
+        cmocka_unit_test_setup_teardown(rates_are_of_devices, setup, teardown),
         cmocka_unit_test_setup_teardown(copies_on_one_device_take_turns, setup, teardown),
         cmocka_unit_test_setup_teardown(what_was_tried_is_not_picked, setup, teardown),
         cmocka_unit_test_setup_teardown(copies_that_fail_are_left_out_but_the_last, setup, teardown),
