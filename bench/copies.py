@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """What copies of a model on further disks gain: tokens/s from the first disk alone, from the first two, and so on, alternating.
 
-  copies.py MODEL --rate 300M --rate 300M [--ram min] [--tokens 32] [--rounds 3] [--images /dev/shm] [--doctor] [--sluice build/sluice]
+  copies.py MODEL --rate 300M --rate 300M [--ram min] [--tokens 32] [--rounds 3] [--images /dev/shm] [--sluice build/sluice]
 
 Each --rate is a disk: a loop device on an image in a folder of --images (memory, where the reads themselves cost little), with a copy of
 MODEL, which the kernel's control group lets be read at so many bytes a second. Needs root, losetup, mkfs.ext4, and memory for the images.
-The answers are compared: they must be the same ids.
+The answers are compared: they must be the same ids. The kernel lets a disk that rested read at any rate for a moment, so doctor cannot
+measure these; generate measures on its way.
 """
 import argparse, json, os, shutil, statistics, subprocess, sys, tempfile, time
 
@@ -65,16 +66,6 @@ def run(args, group, disks, metrics):
 
 def measure(args, group, disks, folder):
     rates, first = {n: [] for n in range(1, len(disks) + 1)}, None
-    if args.doctor:
-        for disk in disks:  # a new group may read for nothing at first
-            subprocess.run(["dd", f"if={disk.model}", "of=/dev/null", "bs=1M", "count=800", "iflag=direct", "status=none"],
-                           preexec_fn=group.enter, check=True)
-        copies = [flag for disk in disks[1:] for flag in ("--copy", disk.model)]
-        told = subprocess.run([args.sluice, "doctor", disks[0].model, *copies, "--ram", args.ram, "--json"], preexec_fn=group.enter,
-                              check=True, capture_output=True).stdout
-        reading = json.loads(told)["reading"]
-        print("doctor:", ", ".join(f"{one['disk_bytes_per_s'] / 1e6:.0f}" for one in reading["devices"]), "MB/s, together",
-              f"{reading['together']['disk_bytes_per_s'] / 1e6:.0f}", flush=True)
     for _ in range(args.rounds):
         for n in rates:
             answer, told = run(args, group, disks[:n], os.path.join(folder, "metrics.json"))
@@ -98,7 +89,6 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--images", default="/dev/shm")
     parser.add_argument("--sluice", default="build/sluice")
-    parser.add_argument("--doctor", action="store_true", help="measure the disks first; else generate measures on its way")
     parser.add_argument("--option", action="append", default=[])
     args = parser.parse_args()
     disks, group = [], None
