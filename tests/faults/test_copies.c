@@ -174,7 +174,7 @@ static void refused(const char *model_path, const char *copy_path, sluice_status
 
 static void flip(const char *path, off_t offset_bytes) {
     int fd = open(path, O_RDWR | O_CLOEXEC);
-    uint8_t byte;
+    uint8_t byte = 0;
     assert_true(fd >= 0 && pread(fd, &byte, 1, offset_bytes) == 1);
     byte ^= 1;
     assert_true(pwrite(fd, &byte, 1, offset_bytes) == 1 && close(fd) == 0);

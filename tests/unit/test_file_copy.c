@@ -37,7 +37,7 @@ static int teardown(void **state) {
 
 static void flip(const char *path, uint64_t offset_bytes) {
     int fd = open(path, O_RDWR | O_CLOEXEC);
-    uint8_t byte;
+    uint8_t byte = 0;
     assert_true(fd >= 0 && pread(fd, &byte, 1, (off_t)offset_bytes) == 1);
     byte ^= 1;
     assert_int_equal(pwrite(fd, &byte, 1, (off_t)offset_bytes), 1);
