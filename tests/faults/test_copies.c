@@ -31,10 +31,9 @@ static enum status wrap(void *context, struct read_queue *inner, struct read_que
     return status;
 }
 
-/* A budget between the smallest (0) and all (1); more than engine_budget says, since copies may want larger blocks. faults: or NULL. */
-static sluice_model *load(size_t subject, unsigned count, double share, sluice_reader reader, struct setup *faults) {
-    sluice_load_options options = {.context = PROMPT + GENERATED, .threads = 2, .reader = reader};
-    sluice_plan smallest, all;
+/* Nearly everything streams with SLUICE_RAM_MIN. faults: or NULL. */
+static sluice_model *load(size_t subject, unsigned count, sluice_ram ram, sluice_reader reader, struct setup *faults) {
+    const sluice_load_options options = {.ram = ram, .context = PROMPT + GENERATED, .threads = 2, .reader = reader};
     sluice_error error;
     sluice_model *model = engine_open(engine_path(subjects[subject]));
     for (unsigned i = 0; i < count; i++)
@@ -42,14 +41,6 @@ static sluice_model *load(size_t subject, unsigned count, double share, sluice_r
     if (faults)
         engine_set_queue_wrapper(model, (struct queue_wrapper){.wrap = wrap, .context = faults, .read_timeout_ns = faults->timeout_ns});
     engine_forget_peak();
-    options.ram = SLUICE_RAM_ALL;
-    ENGINE_OK(sluice_make_plan(model, &options, &all, &error), error);
-    options.ram = SLUICE_RAM_MIN;
-    ENGINE_OK(sluice_make_plan(model, &options, &smallest, &error), error);
-    if (share > 0) {
-        options.ram = SLUICE_RAM_BYTES;
-        options.ram_bytes = smallest.minimum_bytes + (64u << 10) + (uint64_t)((double)(all.planned_bytes - smallest.minimum_bytes) * share);
-    }
     ENGINE_OK(sluice_load(model, &options, &error), error);
     return model;
 }
@@ -60,7 +51,7 @@ static sluice_status answer(sluice_model *model, struct engine_ids *ids, sluice_
 
 static void what_one_copy_gives(size_t subject, struct engine_ids *want) {
     sluice_error error;
-    sluice_model *model = load(subject, 0, 0.1, SLUICE_READER_SYNC, NULL);
+    sluice_model *model = load(subject, 0, SLUICE_RAM_MIN, SLUICE_READER_SYNC, NULL);
     ENGINE_OK(answer(model, want, &error), error);
     sluice_close(model);
 }
@@ -96,15 +87,14 @@ static bool left_out(sluice_model *model, size_t n) {
 
 static void the_same_ids_from_all_copies(void **state) {
     static const sluice_reader readers[] = {SLUICE_READER_BEST, SLUICE_READER_THREADS, SLUICE_READER_SYNC};
-    static const double shares[] = {0, 0.3};
     (void)state;
     for (size_t i = 0; i < SUBJECTS; i++) {
         struct engine_ids want, ids;
         sluice_error error;
         what_one_copy_gives(i, &want);
-        for (size_t run = 0; run < 3 * 2 * 2; run++) {
-            unsigned count = run / 6 ? 3 : 1;
-            sluice_model *model = load(i, count, shares[run / 3 % 2], readers[run % 3], NULL);
+        for (size_t run = 0; run < 3 * 2; run++) {
+            unsigned count = run / 3 ? 3 : 1;
+            sluice_model *model = load(i, count, SLUICE_RAM_MIN, readers[run % 3], NULL);
             ENGINE_OK(answer(model, &ids, &error), error);
             assert_true(engine_same_ids(&ids, &want));
             unsigned used = 0;
@@ -153,7 +143,7 @@ static void a_model_that_fits_reads_one(void **state) {
     sluice_plan plan;
     (void)state;
     what_one_copy_gives(MIXTURE, &want);
-    sluice_model *model = load(MIXTURE, 2, 1.5, SLUICE_READER_BEST, NULL);
+    sluice_model *model = load(MIXTURE, 2, SLUICE_RAM_ALL, SLUICE_READER_BEST, NULL);
     sluice_get_plan(model, &plan);
     assert_true(plan.everything_resident && strstr(plan.note, "not used"));
     ENGINE_OK(answer(model, &ids, &error), error);
@@ -214,7 +204,7 @@ static void what_is_no_copy_is_refused(void **state) {
 static void only_before_loading(void **state) {
     sluice_error error;
     (void)state;
-    sluice_model *model = load(MIXTURE, 0, 0, SLUICE_READER_SYNC, NULL);
+    sluice_model *model = load(MIXTURE, 0, SLUICE_RAM_MIN, SLUICE_READER_SYNC, NULL);
     assert_int_equal(sluice_add_copy(model, copies[MIXTURE].path[0], &error), SLUICE_INVALID);
     sluice_close(model);
     model = engine_open(engine_path(subjects[MIXTURE]));
@@ -249,7 +239,7 @@ static void run_with_a_failing_copy(void *context) {
     struct setup faults = {.faults = {.seed = 1, .fail_files = (uint64_t)1 << run->failing, .corrupt_unread = true}};
     struct engine_ids ids;
     sluice_error error;
-    sluice_model *model = load(run->subject, 2, 0.1, run->reader, &faults);
+    sluice_model *model = load(run->subject, 2, SLUICE_RAM_MIN, run->reader, &faults);
     for (int round = 0; round < 2; round++) {
         ENGINE_OK(answer(model, &ids, &error), error);
         assert_true(engine_same_ids(&ids, &run->want));
@@ -283,13 +273,13 @@ static void one_failed_read_is_read_elsewhere(void **state) {
     (void)state;
     what_one_copy_gives(MIXTURE, &want);
     struct setup faults = {.faults = {.seed = 1}};
-    sluice_model *model = load(MIXTURE, 1, 0, SLUICE_READER_SYNC, &faults);
+    sluice_model *model = load(MIXTURE, 1, SLUICE_RAM_MIN, SLUICE_READER_SYNC, &faults);
     ENGINE_OK(answer(model, &ids, &error), error);
     uint64_t all = read_queue_faulty_submitted(faults.faulty);
     sluice_close(model);
     for (uint64_t at = 1; at <= all; at += 1 + all / 40) {
         faults = (struct setup){.faults = {.seed = at, .fail_at = at, .corrupt_unread = true}};
-        model = load(MIXTURE, 1, 0, at % 2 ? SLUICE_READER_SYNC : SLUICE_READER_BEST, &faults);
+        model = load(MIXTURE, 1, SLUICE_RAM_MIN, at % 2 ? SLUICE_READER_SYNC : SLUICE_READER_BEST, &faults);
         ENGINE_OK(answer(model, &ids, &error), error);
         assert_true(engine_same_ids(&ids, &want));
         assert_true(!left_out(model, 0) && !left_out(model, 1));
@@ -331,13 +321,13 @@ static void a_copy_that_stalls_is_left_out(void **state) {
     (void)state;
     what_one_copy_gives(MIXTURE, &want);
     struct setup faults = {.faults = {.seed = 1}};
-    sluice_model *model = load(MIXTURE, 1, 0, SLUICE_READER_SYNC, &faults);
+    sluice_model *model = load(MIXTURE, 1, SLUICE_RAM_MIN, SLUICE_READER_SYNC, &faults);
     uint64_t loading = read_queue_faulty_submitted(faults.faulty);
     sluice_close(model);
     for (uint64_t from = loading + 1; from < loading + 40; from += 13) {
         faults = (struct setup){.faults = {.seed = 1, .hold_from = from, .hold_count = UINT64_MAX / 2, .hold_files = 2},
                                 .timeout_ns = 100000000};
-        model = load(MIXTURE, 1, 0, SLUICE_READER_SYNC, &faults);
+        model = load(MIXTURE, 1, SLUICE_RAM_MIN, SLUICE_READER_SYNC, &faults);
         assert_int_equal(answer(model, &ids, &error), SLUICE_IO); /* this one met it */
         assert_true(strstr(error.text, "has not come back") && strstr(error.text, copies[MIXTURE].folder[0]));
         assert_true(memcmp(ids.ids, want.ids, ids.count * sizeof *ids.ids) == 0);
