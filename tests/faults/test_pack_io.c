@@ -360,7 +360,7 @@ static void verify_fails_everywhere(const char *model) {
     assert_true((size_t)snprintf(source, sizeof source, "%s/models/%s", getenv("SLUICE_TEST_DATA"), model) < sizeof source);
     for (unsigned i = 0; i < 3; i++)
         for (int again = 0; again < 2; again++)
-            for (unsigned n = 1;; n++) {
+            for (unsigned n = 1;; n += 1 + n / 8) {
                 forget_checksums();
                 if (again)
                     ASSERT_OK(verify(), err);
@@ -378,7 +378,7 @@ static void verify_fails_everywhere(const char *model) {
                     break;
             }
     assert_true(failed > 20);
-    for (unsigned n = 1; fails_at(PREADS, n, 2, EIO, n % 2, &status, verify); n++)
+    for (unsigned n = 1; fails_at(PREADS, n, 2, EIO, n % 2, &status, verify); n += 1 + n / 8)
         ASSERT_OK(status, err);
     forget_checksums();
 }
