@@ -93,9 +93,9 @@ static sluice_model *load(const char *path, const struct setting *s, uint32_t co
                                    .logit_rows = logit_rows[s->logit_rows],
                                    .no_lookahead = !lookaheads[s->lookahead]};
     double share = budgets[s->budget];
-    options.ram = share == 0 ? SLUICE_RAM_MIN : share == 1 ? SLUICE_RAM_ALL : SLUICE_RAM_BYTES;
-    if (options.ram == SLUICE_RAM_BYTES)
-        options.ram_bytes = engine_budget(path, options, share);
+    if (share > 0 && share < 1)
+        return engine_load_share(path, options, share);
+    options.ram = share == 0 ? SLUICE_RAM_MIN : SLUICE_RAM_ALL;
     return engine_load(path, &options);
 }
 

@@ -80,6 +80,23 @@ static inline uint64_t engine_budget(const char *path, sluice_load_options optio
     return smallest.minimum_bytes + (64u << 10) + (uint64_t)((double)(all.planned_bytes - smallest.minimum_bytes) * share);
 }
 
+/* Loads with such a budget; a little more where the process has grown since it was planned, as by pages that come back. */
+static inline sluice_model *engine_load_share(const char *path, sluice_load_options options, double share) {
+    options.ram = SLUICE_RAM_BYTES;
+    for (uint64_t more_bytes = 0;; more_bytes += 512u << 10) {
+        sluice_error error;
+        options.ram_bytes = engine_budget(path, options, share) + more_bytes;
+        sluice_model *model = engine_open(path);
+        engine_forget_peak();
+        sluice_status status = sluice_load(model, &options, &error);
+        if (status == SLUICE_OK)
+            return model;
+        if (status != SLUICE_OVER_BUDGET || more_bytes > 4u << 20)
+            fail_msg("%s: %s", path, error.text);
+        sluice_close(model);
+    }
+}
+
 /* ---- numbers of a run ---- */
 
 /* "reads/read_bytes" and the like of sluice_metrics. */
