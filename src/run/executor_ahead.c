@@ -13,14 +13,12 @@
 /* Whether the next mixture comes from the cache and its router can be asked without a read. */
 static bool can_ask(const struct executor *x, const struct plan_ahead *ahead) {
     const struct plan *plan = x->options.plan;
-    const struct plan_step *mixture = &plan->steps[ahead->mixture];
-    const struct weight_records *records = &record_table_weights(x->options.records, x->options.model)[mixture->weight[2]];
     for (int i = 0; i < PLAN_AHEAD_STEPS; i++) {
         uint32_t weight = plan->steps[ahead->steps[i]].weight[0];
         if (weight != PLAN_NONE && !x->weights[weight].resident)
             return false;
     }
-    return x->options.lives[records->first_record] == WEIGHT_CACHED;
+    return x->options.lives[executor_expert_record(x, &plan->steps[ahead->mixture], 0)] == WEIGHT_CACHED;
 }
 
 /* Runs the steps; *routing is the last one's result. */
@@ -39,19 +37,13 @@ static enum status ask(struct executor *x, const struct plan_ahead *ahead, struc
     return STATUS_OK;
 }
 
-static uint32_t choice(const struct op_call *routing, size_t row, size_t rank) {
-    uint32_t id;
-    memcpy(&id, routing->out[0] + row * routing->out_width[0] + rank, sizeof id);
-    return id;
-}
-
 /* The likely experts in `list`, [experts], increasing; returns how many. */
 static uint32_t likely(const struct executor *x, const struct op *op, const struct op_call *routing, uint32_t *list) {
     uint32_t *votes = x->experts.votes, experts = op->experts.experts, count = 0;
     memset(votes, 0, experts * sizeof *votes);
     for (uint32_t row = 0; row < x->row_count; row++)
         for (uint32_t rank = 0; rank < op->experts.top_k; rank++) {
-            uint32_t id = choice(routing, row, rank);
+            uint32_t id = executor_routed(routing->out[0], routing->out_width[0], row, rank);
             if (id < experts)
                 votes[id]++;
         }
@@ -69,12 +61,11 @@ enum status executor_look_ahead(struct executor *x, const struct plan_step *step
     if (!can_ask(x, ahead))
         return STATUS_OK;
     const struct plan_step *mixture = &plan->steps[ahead->mixture];
-    const struct weight_records *records = &record_table_weights(x->options.records, x->options.model)[mixture->weight[2]];
     struct op_call routing = {0};
     TRY(ask(x, ahead, &routing, err));
     uint32_t *list = x->experts.expected, count = likely(x, &mixture->op, &routing, list);
     for (uint32_t i = 0; i < count; i++)
-        list[i] += records->first_record;
+        list[i] = executor_expert_record(x, mixture, list[i]);
     store_expect(x->options.store, list, count);
     return STATUS_OK;
 }

@@ -52,9 +52,9 @@ void experts_scratch_cut(struct experts_scratch *scratch, const struct plan *pla
 
 /* ---- who goes where ---- */
 
-static uint32_t routed_expert(const struct op_call *call, size_t row, size_t rank) {
+uint32_t executor_routed(const float *routing, size_t width, size_t row, size_t rank) {
     uint32_t id;
-    memcpy(&id, call->in[1] + row * call->in_width[1] + rank, sizeof id);
+    memcpy(&id, routing + row * width + rank, sizeof id);
     return id;
 }
 
@@ -65,7 +65,7 @@ static uint32_t sort_rows(struct executor *x, const struct op *op, const struct 
     memset(s->first, 0, (experts + 1) * sizeof *s->first);
     for (size_t r = 0; r < call->rows; r++)
         for (uint32_t k = 0; k < top_k; k++) {
-            uint32_t id = routed_expert(call, r, k);
+            uint32_t id = executor_routed(call->in[1], call->in_width[1], r, k);
             CHECK(id < experts + op->experts.zero_experts);
             if (id < experts)
                 s->first[id + 1]++;
@@ -77,7 +77,7 @@ static uint32_t sort_rows(struct executor *x, const struct op *op, const struct 
     }
     for (size_t r = 0; r < call->rows; r++)
         for (uint32_t k = 0; k < top_k; k++) {
-            uint32_t id = routed_expert(call, r, k);
+            uint32_t id = executor_routed(call->in[1], call->in_width[1], r, k);
             if (id >= experts)
                 continue;
             uint32_t place = s->first[id]++;
@@ -114,7 +114,7 @@ static struct expert_work work_of(struct executor *x, const struct plan_step *st
     return work;
 }
 
-static weight_id record_of(const struct executor *x, const struct plan_step *step, uint32_t expert) {
+weight_id executor_expert_record(const struct executor *x, const struct plan_step *step, uint32_t expert) {
     return record_table_weights(x->options.records, x->options.model)[step->weight[2]].first_record + expert;
 }
 
@@ -159,7 +159,7 @@ static enum status run_resident(struct executor *x, struct experts_pass *pass, s
     for (uint32_t i = 0; i < pass->used; i++) {
         struct weight_lease lease;
         uint32_t expert = x->experts.ids[i];
-        TRY(store_acquire(x->options.store, record_of(x, pass->step, expert), &lease, err));
+        TRY(store_acquire(x->options.store, executor_expert_record(x, pass->step, expert), &lease, err));
         TRY(hold(x, pass, expert, &lease, err));
         store_release(x->options.store, &lease); /* resident: the pin adds nothing */
     }
@@ -170,7 +170,7 @@ static enum status run_resident(struct executor *x, struct experts_pass *pass, s
 static enum status run_cached(struct executor *x, struct experts_pass *pass, enum store_order order, struct error *err) {
     struct experts_scratch *s = &x->experts;
     for (uint32_t i = 0; i < pass->used; i++)
-        s->wanted[i] = record_of(x, pass->step, s->ids[i]);
+        s->wanted[i] = executor_expert_record(x, pass->step, s->ids[i]);
     TRY(store_want(x->options.store, s->wanted, pass->used, order, err));
     TRY(executor_look_ahead(x, pass->step, err));                            /* while what is wanted now loads */
     uint32_t pieces = x->options.records->records[s->wanted[0]].piece_count; /* all of them */
@@ -201,7 +201,7 @@ enum status executor_run_experts(struct executor *x, const struct plan_step *ste
         x->trace(x->trace_context,
                  &(struct executor_wanted){
                      .layer = step->layer, .position = x->rows[0].position, .rows = x->row_count, .experts = s->ids, .count = pass.used});
-    pass.cached = pass.used > 0 && x->options.lives[record_of(x, step, s->ids[0])] != WEIGHT_RESIDENT;
+    pass.cached = pass.used > 0 && x->options.lives[executor_expert_record(x, step, s->ids[0])] != WEIGHT_RESIDENT;
     call->park = NULL;
     if (few && pass.cached) {
         call->park = s->park;

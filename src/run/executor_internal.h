@@ -70,6 +70,9 @@ MUST_CHECK enum status executor_run_embed(struct executor *x, const struct plan_
 MUST_CHECK enum status executor_look_ahead(struct executor *x, const struct plan_step *step, struct error *err);
 
 /* executor_experts.c */
+/* The rank-th choice of a row, as a router writes it; the record of an expert of a mixture. */
+uint32_t executor_routed(const float *routing, size_t width, size_t row, size_t rank);
+weight_id executor_expert_record(const struct executor *x, const struct plan_step *step, uint32_t expert);
 size_t experts_scratch_bytes(const struct plan *plan, uint32_t max_rows);
 void experts_scratch_cut(struct experts_scratch *scratch, const struct plan *plan, uint32_t max_rows, uint8_t *memory);
 MUST_CHECK enum status executor_run_experts(struct executor *x, const struct plan_step *step, struct op_call *call, struct error *err);

@@ -49,8 +49,7 @@ void expected_end(struct weight_store *store) {
     store->expected.count = store->expected.next = 0;
 }
 
-/* Something that is wanted has no slot yet, or is not asked for in whole. */
-static bool demand_is_left(const struct weight_store *store) {
+bool store_demand_is_left(const struct weight_store *store) {
     for (uint32_t c = 0; c < store->cache.classes.count; c++)
         if (store->step.active && store->step.pending[c].first != INDEX_NONE)
             return true;
@@ -60,7 +59,7 @@ static bool demand_is_left(const struct weight_store *store) {
 void expected_pump(struct weight_store *store, unsigned depth) {
     struct ahead_list *expected = &store->expected;
     struct reader *reader = &store->reader;
-    if ((expected->next == expected->count && expected->slot == INDEX_NONE) || demand_is_left(store))
+    if ((expected->next == expected->count && expected->slot == INDEX_NONE) || store_demand_is_left(store))
         return;
     while (reader->in_flight < depth && reader->in_flight_bytes < IN_FLIGHT_BYTES) {
         struct record_load *load = ahead_list_load(store, expected, true);

@@ -55,15 +55,8 @@ void ahead_list_stop(struct weight_store *store, struct ahead_list *list) {
 }
 
 static bool somebody_waits(const struct weight_store *store) {
-    const struct expert_step *step = &store->step;
-    if (reader_awaited(&store->reader) > store->prefill_in_flight || store->cache.demand.first != INDEX_NONE)
-        return true;
-    if (!step->active)
-        return false;
-    for (uint32_t c = 0; c < store->cache.classes.count; c++)
-        if (step->pending[c].first != INDEX_NONE)
-            return true;
-    return step->loading.first != INDEX_NONE;
+    return reader_awaited(&store->reader) > store->prefill_in_flight || store_demand_is_left(store) ||
+           (store->step.active && store->step.loading.first != INDEX_NONE);
 }
 
 void prefill_pump(struct weight_store *store, uint64_t limit_bytes) {

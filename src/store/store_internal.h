@@ -85,6 +85,8 @@ struct weight_store {
 bool store_reap(struct weight_store *store, bool wait);
 /* Gives slots to pending items, then submits: what experts wait for, then read-ahead. */
 void store_pump(struct weight_store *store);
+/* Something that is wanted has no slot yet, or is not asked for in whole. */
+bool store_demand_is_left(const struct weight_store *store);
 /* The load of the list that a part is to be asked of, or NULL: there is none left, or no room for it. */
 struct record_load *ahead_list_load(struct weight_store *store, struct ahead_list *list, bool expected);
 /* What is not asked for in whole is given up. */
