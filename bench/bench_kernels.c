@@ -5,7 +5,7 @@
  * in GB/s of weights, and 8, 64 and 512 rows in 10^9 operations a second (2 per weight and row) with their share of the measured peak of
  * all threads: of f32 multiply-adds for float weights, else of bytes. Best of many passes.
  *
- * Usage: bench_kernels [--cols N] [--threads N] [--mb N] [--isa NAME] [--format NAME]
+ * Usage: bench_kernels [--cols N] [--threads N] [--mb N] [--isa NAME] [--format NAME] [--rows N,N,..]
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -23,6 +23,7 @@ struct settings {
     size_t cols, megabytes;
     unsigned threads;
     const char *isa, *format; /* NULL: all */
+    size_t rows[8];           /* of activations, up to a 0 */
 };
 
 struct bench_format {
@@ -174,18 +175,33 @@ static void bench_matrix(const struct bench_format *f, const struct kernel_table
     double bytes = (double)w.rows * (double)(row_bytes + w.scales_row_bytes * (f->format == MATRIX_AFFINE ? 2 : 1));
     printf("%-8s %-12s %7.1f GB/s", cpu_isa_name(table->isa), f->name, bytes / one * 1e-9);
     size_t all_rows = w.rows;
-    for (size_t tokens = 8; tokens <= TOKENS_MAX && table->isa != CPU_ISA_REF; tokens *= 8) {
+    for (const size_t *of = s->rows; *of && table->isa != CPU_ISA_REF; of++) {
+        size_t tokens = *of;
         size_t least =
             s->threads > 1 ? 1024 * s->threads : 64; /* threads share some milliseconds; one: a millisecond, which may be left alone */
         w.rows = 130000000 / (s->cols * tokens * 2) / 64 * 64;
         w.rows = w.rows < least ? least : w.rows;
-        w.rows = w.rows > all_rows ? all_rows : w.rows;
+        w.rows = w.rows > all_rows || tokens <= 16 ? all_rows : w.rows; /* few rows: from memory, as one */
         args.row_end = args.y_stride = w.rows;
         args.tokens = tokens;
         double rate = 2e-9 * (double)w.rows * (double)s->cols * (double)tokens / matmul_seconds(pool, table, &args);
         printf("   %zu: %7.1f (%2.0f %%)", tokens, rate, peak > 0 ? 100 * rate / peak / s->threads : 0.0);
     }
     printf("\n");
+}
+
+/* N,N,..: up to seven, each 1 .. TOKENS_MAX. */
+static void read_rows(size_t rows[8], const char *text) {
+    size_t count = 0;
+    for (char *end; count < 7 && *text; text = *end ? end + 1 : end) {
+        rows[count] = (size_t)strtoul(text, &end, 10);
+        if (end == text || rows[count] == 0 || rows[count] > TOKENS_MAX) {
+            fprintf(stderr, "bench_kernels: --rows wants numbers from 1 to %d with commas between, not '%s'\n", TOKENS_MAX, text);
+            exit(1);
+        }
+        count++;
+    }
+    rows[count] = 0;
 }
 
 static void read_settings(struct settings *s, int argc, char **argv) {
@@ -201,11 +217,13 @@ static void read_settings(struct settings *s, int argc, char **argv) {
             s->isa = argv[i + 1];
         else if (!strcmp(argv[i], "--format"))
             s->format = argv[i + 1];
+        else if (!strcmp(argv[i], "--rows"))
+            read_rows(s->rows, argv[i + 1]);
     }
 }
 
 int main(int argc, char **argv) {
-    struct settings s = {.cols = 2048, .megabytes = 400, .threads = 1};
+    struct settings s = {.cols = 2048, .megabytes = 400, .threads = 1, .rows = {8, 64, 512}};
     read_settings(&s, argc, argv);
     struct thread_pool *pool;
     struct error err;

@@ -40,6 +40,7 @@ ALWAYS_INLINE void add_codes(const struct panel_tile *p, size_t codes, const int
 
 #define LEVEL(name) avx2_##name
 #define PANEL(name) avx2_panel_##name
+#define PANEL_FILL avx2_panel_fill
 #include "kernel/wide/matmul_panel_body.inc"
 
 ALWAYS_INLINE ints panel_line(const struct panel_tile *p, size_t offset, unsigned v) { return load_256(p->panel + offset + 32 * v); }

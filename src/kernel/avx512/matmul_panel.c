@@ -1,8 +1,8 @@
 /*
  * matmul_panel: products with many rows of activations with AVX-512; see kernel/wide/matmul_panel_body.inc.
  */
-#include "kernel/avx2/panel.h"
 #include "kernel/avx512/avx512.h"
+#include "kernel/avx512/panel.h"
 #include "kernel/avx512/simd.h"
 
 #define PANEL_VECTORS 2 /* one of each panel */
@@ -32,6 +32,7 @@ ALWAYS_INLINE void add_codes(const struct panel_tile *p, size_t codes, const int
 
 #define LEVEL(name) avx512_##name
 #define PANEL(name) avx2_panel_##name
+#define PANEL_FILL avx512_panel_fill
 #include "kernel/wide/matmul_panel_body.inc"
 
 ALWAYS_INLINE ints panel_line(const struct panel_tile *p, size_t offset, unsigned v) {

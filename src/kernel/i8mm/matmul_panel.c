@@ -9,6 +9,7 @@
 
 #define LEVEL(name) i8mm_##name
 #define PANEL(name) i8mm_panel_##name
+#define PANEL_FILL i8mm_panel_fill
 #define i8mm_panel_format neon_panel_format
 #define i8mm_panel_layout neon_panel_layout
 #define i8mm_panel_fetch neon_panel_fetch

@@ -8,6 +8,7 @@
 
 #define LEVEL(name) neon_##name
 #define PANEL(name) neon_panel_##name
+#define PANEL_FILL neon_panel_fill
 #include "kernel/wide/matmul_panel_body.inc"
 
 ALWAYS_INLINE ints panel_line(const struct panel_tile *p, size_t offset, unsigned v) {
