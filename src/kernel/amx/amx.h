@@ -5,7 +5,7 @@
 
 #include "kernel/kernel.h"
 
-/* As kernel_table's: tiles for block-quantised weights and 16 rows of activations or more, else what AVX-512 does. */
+/* As kernel_table's: tiles for block-quantised weights and 24 rows of activations or more, else what AVX-512 does. */
 bool amx_matmul_many(const struct matmul_args *args, uint8_t *scratch);
 /* Whether tile products come out right on this machine, which also means that the system keeps tile registers. Permission has been asked
  * for. */
