@@ -8,6 +8,7 @@
  *     prompt      one prompt of arbitrary tokens, none of which is known from before
  *     decode      decodes behind it, greedily: sluice_generate, as `sluice generate` calls it
  *     together    SEQUENCES sequences, each behind a prompt of its own, one row each in every pass
+ *     ops         milliseconds of each kind of op since this word came last
  * The ids of sequences that go together are those that each of them gives alone, or the program ends.
  */
 #include <stdio.h>
@@ -34,6 +35,7 @@ struct bench {
     uint32_t first[SEQUENCES_MAX];           /* what follows the prompt */
     uint32_t *alone, *said;                  /* [sequences][1 + decode] what each says alone; [1 + decode] what is said now */
     uint32_t said_count;
+    uint64_t step_ns[OP_KIND_COUNT]; /* when `ops` came last */
 };
 
 static void need(enum status status, const struct error *err) {
@@ -173,6 +175,20 @@ static void run_together(struct bench *b) {
     print_decode(b, "together", (double)(clock_now_ns() - start) / 1e9, b->sequences);
 }
 
+static void print_ops(struct bench *b) {
+    struct executor_stats stats;
+    executor_stats_read(b->model->executor, &stats);
+    char separator = '{';
+    for (enum op_kind k = 0; k < OP_KIND_COUNT; k++) {
+        if (stats.step_ns[k] != b->step_ns[k]) {
+            printf("%c\"%s\": %.2f", separator, op_kind_name(k), (double)(stats.step_ns[k] - b->step_ns[k]) / 1e6);
+            separator = ',';
+        }
+        b->step_ns[k] = stats.step_ns[k];
+    }
+    printf("%s}\n", separator == '{' ? "{" : "");
+}
+
 /* ---- program ---- */
 
 static void open_model(struct bench *b, const char *path, uint32_t threads, const char *isa) {
@@ -224,8 +240,10 @@ int main(int argc, char **argv) {
             run_decode(&bench);
         else if (strcmp(word, "together") == 0 && sequences > 1)
             run_together(&bench);
+        else if (strcmp(word, "ops") == 0)
+            print_ops(&bench);
         else
-            return fprintf(stderr, "bench_sequences: '%s' is none of prompt, decode, and, of several sequences, together\n", word), 2;
+            return fprintf(stderr, "bench_sequences: '%s' is none of prompt, decode, ops, and, of several sequences, together\n", word), 2;
         (void)fflush(stdout);
     }
     close_model(&bench);
