@@ -530,7 +530,7 @@ void avx2_panel_sums(const struct panel_format *f, const struct panel_layout *l,
     } else {
         int factor = f->kind == PANEL_BIAS ? 1 : -offset;
         size_t step = f->run / 16, run = 0;
-        for (; f->run <= 128 && run + 8 <= l->runs; run += 8) {
+        for (; run < l->runs && (f->run <= 64 || (f->run == 128 && run + 8 <= l->runs)); run += 8) { /* rows end with whole 64 bytes */
             __m256i s = sums_of_runs(sums + run * step, f->run);
             _mm256_storeu_si256((__m256i *)(void *)(out + run), _mm256_mullo_epi32(s, _mm256_set1_epi32(factor)));
         }
