@@ -1,9 +1,10 @@
 /*
- * thread_pool: chunks are taken by counting `left` down; a loop ends when as many chunks are finished as there were.
+ * thread_pool: a loop is cut into units, which are taken by counting `left` down, a thread's share of what is left at a time, so
+ * that the last chunks are small and all threads end together. A loop ends when as many units are finished as there were.
  *
- * Nobody waits for a worker that took nothing: one that wakes late finds no chunk and sleeps again. That matters when there
- * are fewer processors than threads. A worker may touch the loop's fields only while it holds a chunk, since an unfinished
- * chunk keeps the loop, and with it the fields, alive; so a late worker that takes a chunk of the next loop is simply early.
+ * Nobody waits for a worker that took nothing: one that wakes late finds no unit and sleeps again. That matters when there
+ * are fewer processors than threads. A worker may touch the loop's fields only while it holds a unit, since an unfinished
+ * unit keeps the loop, and with it the fields, alive; so a late worker that takes some of the next loop is simply early.
  * Sleeping is a futex on `loops` (workers) and on `finished` (the caller); each sleeper announces itself before it looks
  * once more, and each waker changes the word before it looks for sleepers, so no wake is lost.
  */
@@ -26,7 +27,7 @@
 #include "base/memory.h"
 
 #define STACK_BYTES (256u << 10)
-#define CHUNKS_PER_THREAD 4
+#define UNITS_PER_THREAD 64 /* at most */
 #define SPIN_NS 20000       /* about what a futex wake costs; none when threads outnumber processors */
 #define CACHE_LINE_BYTES 64 /* words of different writers lie at least this far apart */
 
@@ -41,14 +42,14 @@ struct thread_pool {
     uint64_t spin_ns;
     bool running; /* touched by the owner alone */
 
-    /* the loop; written by the owner while no chunk is left or unfinished */
+    /* the loop; written by the owner while no unit is left or unfinished */
     thread_pool_body *body;
     void *context;
-    size_t item_count, chunk_items;
-    uint32_t chunk_count;
+    size_t item_count, unit_items;
+    uint32_t unit_count;
 
     char gap_0[CACHE_LINE_BYTES];
-    _Atomic uint32_t left; /* chunks nobody took */
+    _Atomic uint32_t left; /* units nobody took */
     char gap_1[CACHE_LINE_BYTES];
     _Atomic uint32_t finished;
     _Atomic uint32_t owner_sleeps;
@@ -64,31 +65,28 @@ static void futex_wait(_Atomic uint32_t *word, uint32_t expected) {
     (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0); /* EAGAIN, EINTR: the caller looks again */
 }
 
-static void futex_wake(_Atomic uint32_t *word, unsigned count) {
-    (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
-}
+static void futex_wake(_Atomic uint32_t *word, unsigned count) { (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0); }
 
-static void finish_chunk(struct thread_pool *pool, uint32_t chunk_count) {
-    uint32_t finished = atomic_fetch_add(&pool->finished, 1) + 1;
-    ASSERT(finished <= chunk_count);
-    if (finished == chunk_count && atomic_load(&pool->owner_sleeps))
-        futex_wake(&pool->finished, 1);
-}
-
-/* Takes and runs chunks until none is left. */
+/* Takes and runs chunks until no unit is left. */
 static void run_chunks(struct thread_pool *pool, unsigned worker) {
-    uint32_t left = atomic_load_explicit(&pool->left, memory_order_acquire);
+    uint32_t left = atomic_load_explicit(&pool->left, memory_order_acquire), taken, done = 0;
     while (left > 0) {
-        if (!atomic_compare_exchange_weak_explicit(&pool->left, &left, left - 1, memory_order_acq_rel, memory_order_acquire))
+        taken = left / pool->thread_count;
+        taken += taken == 0;
+        if (!atomic_compare_exchange_weak_explicit(&pool->left, &left, left - taken, memory_order_acq_rel, memory_order_acquire))
             continue;
-        uint32_t chunk_count = pool->chunk_count;
-        size_t begin = (size_t)(chunk_count - left) * pool->chunk_items;
-        ASSERT(left <= chunk_count && begin < pool->item_count);
-        size_t end = pool->item_count - begin < pool->chunk_items ? pool->item_count : begin + pool->chunk_items;
-        pool->body(pool->context, begin, end, worker);
-        finish_chunk(pool, chunk_count);
+        size_t begin = (size_t)(pool->unit_count - left) * pool->unit_items, items = taken * pool->unit_items;
+        ASSERT(left <= pool->unit_count && begin < pool->item_count);
+        pool->body(pool->context, begin, pool->item_count - begin < items ? pool->item_count : begin + items, worker);
+        done += taken;
         left = atomic_load_explicit(&pool->left, memory_order_acquire);
     }
+    if (done == 0)
+        return;
+    uint32_t unit_count = pool->unit_count, finished = atomic_fetch_add(&pool->finished, done) + done;
+    ASSERT(finished <= unit_count);
+    if (finished == unit_count && atomic_load(&pool->owner_sleeps))
+        futex_wake(&pool->finished, 1);
 }
 
 /* Waits a moment for *word to differ from `seen`. */
@@ -118,7 +116,7 @@ static void *worker_main(void *argument) {
 
 static void wait_for_chunks(struct thread_pool *pool) {
     uint32_t finished;
-    while ((finished = atomic_load(&pool->finished)) < pool->chunk_count) {
+    while ((finished = atomic_load(&pool->finished)) < pool->unit_count) {
         spin_while_equal(pool, &pool->finished, finished);
         atomic_store(&pool->owner_sleeps, 1);
         if (atomic_load(&pool->finished) == finished)
@@ -130,7 +128,7 @@ static void wait_for_chunks(struct thread_pool *pool) {
 static void begin_loop(struct thread_pool *pool) {
     atomic_fetch_add(&pool->loops, 1);
     if (atomic_load(&pool->sleepers) > 0)
-        futex_wake(&pool->loops, pool->chunk_count - 1 < pool->thread_count ? pool->chunk_count - 1 : INT_MAX);
+        futex_wake(&pool->loops, pool->unit_count - 1 < pool->thread_count ? pool->unit_count - 1 : INT_MAX);
 }
 
 void thread_pool_run(struct thread_pool *pool, size_t item_count, size_t min_chunk, thread_pool_body *body, void *context) {
@@ -141,18 +139,16 @@ void thread_pool_run(struct thread_pool *pool, size_t item_count, size_t min_chu
         body(context, 0, item_count, 0);
         return;
     }
-    size_t chunk_target = (size_t)pool->thread_count * CHUNKS_PER_THREAD;
-    size_t chunk_items = item_count / chunk_target + (item_count % chunk_target != 0);
-    if (chunk_items < min_chunk)
-        chunk_items = min_chunk;
+    size_t most = (size_t)pool->thread_count * UNITS_PER_THREAD, chunks = (item_count - 1) / min_chunk + 1;
+    size_t unit_items = min_chunk * ((chunks - 1) / most + 1);
     pool->running = true;
     pool->body = body;
     pool->context = context;
     pool->item_count = item_count;
-    pool->chunk_items = chunk_items;
-    pool->chunk_count = (uint32_t)(item_count / chunk_items + (item_count % chunk_items != 0));
+    pool->unit_items = unit_items;
+    pool->unit_count = (uint32_t)((item_count - 1) / unit_items + 1);
     atomic_store_explicit(&pool->finished, 0, memory_order_relaxed);
-    atomic_store_explicit(&pool->left, pool->chunk_count, memory_order_release);
+    atomic_store_explicit(&pool->left, pool->unit_count, memory_order_release);
     begin_loop(pool);
     run_chunks(pool, 0);
     wait_for_chunks(pool);
@@ -216,6 +212,4 @@ void thread_pool_destroy(struct thread_pool *pool) {
     memory_free(pool);
 }
 
-unsigned thread_pool_size(const struct thread_pool *pool) {
-    return pool->thread_count;
-}
+unsigned thread_pool_size(const struct thread_pool *pool) { return pool->thread_count; }

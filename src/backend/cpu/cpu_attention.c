@@ -125,14 +125,15 @@ static size_t heads_of(const struct kv_job *job, size_t kv_head, size_t piece, s
     return kv_head * group + first;
 }
 
-/* Items by block, key head and piece; the last rows, which see most, first. */
+/* Items by block, key head and piece. Last rows see most: blocks come from both ends in turn, so that neighbours are equal work. */
 static void attention_body(void *context, size_t begin, size_t end, unsigned worker) {
     const struct kv_job *job = context;
     const struct op_row *row = job->call->row;
     size_t kv_heads = job->op->attention.kv_heads, heads;
     for (size_t item = begin; item < end; item++) {
         size_t head = heads_of(job, item / job->pieces % kv_heads, item % job->pieces, &heads);
-        size_t block = job->blocks - 1 - item / job->pieces / kv_heads, r = block * job->block_rows, rows;
+        size_t place = item / job->pieces / kv_heads, block = place % 2 ? place / 2 : job->blocks - 1 - place / 2;
+        size_t r = block * job->block_rows, rows;
         size_t end_row = r + job->block_rows < job->call->rows ? r + job->block_rows : job->call->rows;
         for (; r < end_row; r += rows) {
             for (rows = 1; !job->call->in[1] && r + rows < end_row && row[r + rows].sequence == row[r].sequence;)

@@ -207,11 +207,11 @@ static void sum_body(void *context, size_t begin, size_t end, unsigned worker) {
     }
 }
 
-/* Outputs that a thread takes at a time, of `outputs` in all. */
-static size_t chunk_rows(const struct experts_job *job, const struct matrix *w, size_t outputs) {
+/* Outputs that a thread takes at a time at least. */
+static size_t chunk_rows(const struct experts_job *job, const struct matrix *w) {
     if (matrix_is_packed_by_columns(w->format))
         return CPU_PACKED_CHUNK;
-    return job->pairs >= job->call->work_count * MATMUL_MANY ? cpu_many_chunk(job->cpu, outputs) : CHUNK_ROWS;
+    return job->pairs >= job->call->work_count * MATMUL_MANY ? CPU_MANY_ROWS : CHUNK_ROWS;
 }
 
 void cpu_run_experts(struct cpu_backend *cpu, const struct op *op, const struct op_call *call) {
@@ -224,15 +224,13 @@ void cpu_run_experts(struct cpu_backend *cpu, const struct op *op, const struct 
         CHECK(job.pairs <= backend_pair_limit(&cpu->limits));
         prepare_inputs(&job);
         thread_pool_run(cpu->pool, call->work_count, 1, gather_body, &job);
-        thread_pool_run(cpu->pool, call->work_count * width, chunk_rows(&job, &call->work->up, call->work_count * width), gate_up_body,
-                        &job);
+        thread_pool_run(cpu->pool, call->work_count * width, chunk_rows(&job, &call->work->up), gate_up_body, &job);
         if (job.hidden_layout.block)
             cpu_quantize_rows(cpu, cpu->hidden[0], width, job.pairs, &job.hidden_layout, cpu->hidden_inputs);
         if (call->park)
-            thread_pool_run(cpu->pool, call->work_count * hidden, chunk_rows(&job, &call->work->down, call->work_count * hidden),
-                            down_park_body, &job);
+            thread_pool_run(cpu->pool, call->work_count * hidden, chunk_rows(&job, &call->work->down), down_park_body, &job);
         else
-            thread_pool_run(cpu->pool, hidden, chunk_rows(&job, &call->work->down, hidden), down_add_body, &job);
+            thread_pool_run(cpu->pool, hidden, chunk_rows(&job, &call->work->down), down_add_body, &job);
     }
     if (call->park && call->last_part)
         thread_pool_run(cpu->pool, call->rows, 1, sum_body, &job);

@@ -11,8 +11,7 @@
 #include "kernel/kernel.h"
 
 #define CPU_PACKED_CHUNK 128 /* outputs that a thread takes at a time of what is packed by columns: whole cache lines of every input */
-#define CPU_MANY_ROWS 32     /* outputs that are unpacked together for many rows */
-#define CPU_MANY_MAX 256     /* and how many of them a thread takes at a time at most, so that it can fetch weights ahead */
+#define CPU_MANY_ROWS 32     /* outputs that are unpacked together for many rows: a thread takes a multiple of it */
 #define CPU_DOWN_ROWS 64     /* rows of a down product that a thread computes before it adds them */
 #define CPU_SPLIT_SHORT 32   /* rows in two parts that are multiplied together meet so many outputs, */
 #define CPU_SPLIT_LONG 128   /* and are so many; or, where there are no more than the first of these, the other way round */
@@ -66,8 +65,6 @@ static inline unsigned cpu_activation_parts(unsigned activation) { return activa
 unsigned cpu_activation_of(unsigned format, uint32_t group_cols, bool expert);
 unsigned cpu_activation(const struct cpu_backend *cpu, const struct matrix *w, bool expert);
 struct activation_layout cpu_activation_layout(unsigned activation, size_t cols);
-/* Outputs that a thread takes at a time of a product with many rows, of `outputs` in all. */
-size_t cpu_many_chunk(const struct cpu_backend *cpu, size_t outputs);
 /* Quantises rows in parallel. x: rows `x_stride` floats apart. */
 void cpu_quantize_rows(struct cpu_backend *cpu, const float *x, size_t x_stride, size_t rows, const struct activation_layout *layout,
                        uint8_t *out);

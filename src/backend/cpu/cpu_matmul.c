@@ -5,7 +5,7 @@
 #include "base/check.h"
 
 #define SEGMENTS_MAX 64
-#define CHUNK_BYTES (32u << 10) /* weights a thread takes at a time: large beside a hand-over, small beside a matrix */
+#define CHUNK_BYTES (16u << 10) /* weights a thread takes at least: large beside a hand-over, small beside a matrix */
 
 unsigned cpu_activation_of(unsigned format, uint32_t group_cols, bool expert) {
     unsigned block = matrix_activation_block(format, group_cols);
@@ -85,11 +85,6 @@ void cpu_product(const struct cpu_backend *cpu, const struct matmul_args *args, 
         product_in_pieces(cpu, args, worker);
     else
         product_of_one_part(cpu, args, worker);
-}
-
-size_t cpu_many_chunk(const struct cpu_backend *cpu, size_t outputs) {
-    size_t share = outputs / (4 * (size_t)thread_pool_size(cpu->pool)) / CPU_MANY_ROWS * CPU_MANY_ROWS;
-    return share < CPU_MANY_ROWS ? CPU_MANY_ROWS : share > CPU_MANY_MAX ? CPU_MANY_MAX : share;
 }
 
 /* ---- quantising ---- */
@@ -176,10 +171,8 @@ static void run_segments(struct cpu_backend *cpu, struct matmul_job *job) {
     size_t row_bytes = job->segments[0].part.matrix.row_bytes;
     size_t chunk = CHUNK_BYTES / (row_bytes ? row_bytes : 1);
     chunk = chunk < 4 ? 4 : chunk;
-    size_t share = job->items / (4 * (size_t)thread_pool_size(cpu->pool)); /* a few chunks for each thread at least */
-    chunk = chunk > share && share >= 4 ? share : chunk;
     if (job->tokens >= MATMUL_MANY)
-        chunk = cpu_many_chunk(cpu, job->items);
+        chunk = CPU_MANY_ROWS;
     if (matrix_is_packed_by_columns(job->segments[0].part.matrix.format))
         chunk = CPU_PACKED_CHUNK;
     thread_pool_run(cpu->pool, job->items, chunk, matmul_body, job);
