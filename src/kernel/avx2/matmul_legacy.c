@@ -8,6 +8,13 @@
 
 typedef __m256i codes_of_8[8]; /* one block each, elements in their order */
 
+/* Scales of eight blocks; m, unless NULL, lies behind d. */
+ALWAYS_INLINE void scales_of(const uint8_t *blocks, size_t block_bytes, __m256 *d, __m256 *m) {
+    *d = load_halves_of_8(blocks, block_bytes);
+    if (m)
+        *m = load_halves_of_8(blocks + 2, block_bytes);
+}
+
 /* 16 code bytes per block, low nibbles first. */
 ALWAYS_INLINE void nibbles_of(const uint8_t *codes, size_t block_bytes, __m256i out[8]) {
 #pragma GCC unroll 8

@@ -8,6 +8,25 @@
 
 typedef __m512i codes_of_8[4]; /* blocks 2 i and 2 i + 1, elements in their order */
 
+/* Where the f16 at `at` of block i is, in two vectors of four blocks. */
+#define PLACE(i, at) (short)((i) / 4 * 32 + (i) % 4 * block_bytes / 2 + (at))
+#define PLACES_OF_8(at) PLACE(0, at), PLACE(1, at), PLACE(2, at), PLACE(3, at), PLACE(4, at), PLACE(5, at), PLACE(6, at), PLACE(7, at)
+
+/* Scales of eight blocks; m, unless NULL, lies behind d. */
+ALWAYS_INLINE void scales_of(const uint8_t *blocks, size_t block_bytes, __m256 *d, __m256 *m) {
+    if (block_bytes <= 20) { /* a vector reaches the scales of four blocks */
+        __m512i places = _mm512_castsi256_si512(_mm256_setr_epi16(PLACES_OF_8(0), PLACES_OF_8(1)));
+        __m512i halves = _mm512_permutex2var_epi16(load_512(blocks), places, load_512(blocks + 4 * block_bytes));
+        *d = _mm256_cvtph_ps(_mm512_castsi512_si128(halves));
+        if (m)
+            *m = _mm256_cvtph_ps(_mm256_extracti128_si256(_mm512_castsi512_si256(halves), 1));
+        return;
+    }
+    *d = load_halves_of_8(blocks, block_bytes);
+    if (m)
+        *m = load_halves_of_8(blocks + 2, block_bytes);
+}
+
 /* Nibbles of two blocks: 16 code bytes each, low nibbles first. */
 ALWAYS_INLINE __m512i two_blocks_of_nibbles(const uint8_t *first, const uint8_t *second) {
     __m512i twice = _mm512_mask_broadcast_i64x2(_mm512_broadcast_i64x2(load_128(first)), 0xf0, load_128(second));
