@@ -24,7 +24,8 @@ void thread_pool_destroy(struct thread_pool *pool);
 unsigned thread_pool_size(const struct thread_pool *pool);
 
 /*
- * Runs body over [0, item_count) in chunks of at least min_chunk items (>= 1), multiples of it but for the last, and returns when all is done.
+ * Runs body over [0, item_count) in chunks of at least min_chunk items (>= 1), multiples of it but for the last, and returns when
+ * all is done.
  * With one thread, or item_count <= min_chunk, it is a plain call.
  */
 void thread_pool_run(struct thread_pool *pool, size_t item_count, size_t min_chunk, thread_pool_body *body, void *context);
