@@ -10,7 +10,7 @@
 #include "base/check.h"
 
 #define HEADS_TOGETHER 16            /* query heads that a thread takes at least: each key is read once for all of them */
-#define SPLIT_WORK ((size_t)1 << 20) /* multiply-adds from which tiles are worth the hand-overs */
+#define SPLIT_WORK ((size_t)1 << 19) /* multiply-adds from which tiles are worth the hand-overs */
 
 static uint8_t *tile_at(uint8_t *const *tiles, uint32_t tile_count, size_t tile) { return tiles[tile_count ? tile % tile_count : tile]; }
 
