@@ -208,6 +208,9 @@ struct recurrent_view {
     float *before, *after;
 };
 
+/* EXPERTS: all of a part at once; or gate and up, and then in the next call, with the same work, down. */
+enum experts_stage { EXPERTS_WHOLE, EXPERTS_GATE_UP, EXPERTS_DOWN };
+
 /* One expert of an experts call: which rows it serves and where its outputs go. */
 struct expert_work {
     uint32_t expert;
@@ -239,6 +242,7 @@ struct op_call {
                     index over all calls of the op and are added to y at once */
     const uint32_t *pair_of; /* with park: [rows][top_k], where the output of a row's k-th expert is parked; UINT32_MAX: it has none */
     bool first_part, last_part;
+    enum experts_stage stage;
 };
 
 /* Checks parameters against the call's widths and weight shapes. Programmer errors; used by tests and debug builds. */

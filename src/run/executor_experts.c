@@ -2,6 +2,7 @@
  * executor_experts: one mixture: the union of the rows' experts, wanted at once, computed as it comes into memory.
  *
  * Few rows (decode, drafts): any order, present experts first, outputs parked and summed at the end in increasing expert index.
+ * An expert whose gate and up are there is computed so far while its down comes.
  * Many rows (prompt chunks): in increasing index, each expert's weights read once for all its rows and added at once.
  */
 #include <string.h>
@@ -126,8 +127,19 @@ struct experts_pass {
     uint32_t used, done; /* experts of the union, and how many are computed */
     uint32_t held;       /* leases and work that wait for compute */
     uint32_t held_pairs;
-    bool cached; /* leases come from store_take and go back */
+    bool held_whole; /* all of them are; else down was not there when they were taken */
+    bool cached;     /* leases come from store_take and go back */
 };
+
+/* Gate and up of what is held, while the last slices come. */
+static enum status compute_early(struct executor *x, struct experts_pass *pass, struct error *err) {
+    pass->call->stage = EXPERTS_GATE_UP;
+    TRY(executor_compute(x, &pass->step->op, pass->call, err));
+    for (uint32_t i = 0; i < pass->held; i++)
+        TRY(store_wait_pieces(x->options.store, &x->experts.leases[i], err));
+    pass->call->stage = EXPERTS_DOWN;
+    return STATUS_OK;
+}
 
 static enum status compute_held(struct executor *x, struct experts_pass *pass, struct error *err) {
     struct experts_scratch *s = &x->experts;
@@ -135,6 +147,9 @@ static enum status compute_held(struct executor *x, struct experts_pass *pass, s
     pass->call->work_count = pass->held;
     pass->call->first_part = pass->done == 0;
     pass->call->last_part = pass->done + pass->held == pass->used;
+    pass->call->stage = EXPERTS_WHOLE;
+    if (pass->held > 0 && !pass->held_whole)
+        TRY(compute_early(x, pass, err));
     enum status status = executor_compute(x, &pass->step->op, pass->call, err);
     for (uint32_t i = 0; i < pass->held && pass->cached; i++)
         store_release(x->options.store, &s->leases[i]);
@@ -147,8 +162,9 @@ static enum status hold(struct executor *x, struct experts_pass *pass, uint32_t 
                         struct error *err) {
     struct experts_scratch *s = &x->experts;
     uint32_t pairs = s->first[expert + 1] - s->first[expert];
-    if (pass->held_pairs + pairs > x->pair_limit)
+    if (pass->held_pairs + pairs > x->pair_limit || (pass->held > 0 && lease->whole != pass->held_whole))
         TRY(compute_held(x, pass, err));
+    pass->held_whole = lease->whole;
     s->leases[pass->held] = *lease;
     s->work[pass->held++] = work_of(x, pass->step, expert, lease);
     pass->held_pairs += pairs;
@@ -166,14 +182,21 @@ static enum status run_resident(struct executor *x, struct experts_pass *pass, s
     return compute_held(x, pass, err);
 }
 
+/* How many pieces of a record gate and up are; all of them where down shares one with up. */
+static uint32_t pieces_before_down(const struct executor *x, const struct plan_step *step, weight_id record) {
+    const struct weight_records *weights = record_table_weights(x->options.records, x->options.model);
+    uint32_t up = weights[step->weight[1]].first_piece, down = weights[step->weight[2]].first_piece;
+    return down > up ? down : x->options.records->records[record].piece_count;
+}
+
 /* Takes what is ready, computes it, waits only when nothing is. */
 static enum status run_cached(struct executor *x, struct experts_pass *pass, enum store_order order, struct error *err) {
     struct experts_scratch *s = &x->experts;
     for (uint32_t i = 0; i < pass->used; i++)
         s->wanted[i] = executor_expert_record(x, pass->step, s->ids[i]);
     TRY(store_want(x->options.store, s->wanted, pass->used, order, err));
-    TRY(executor_look_ahead(x, pass->step, err));                            /* while what is wanted now loads */
-    uint32_t pieces = x->options.records->records[s->wanted[0]].piece_count; /* all of them */
+    TRY(executor_look_ahead(x, pass->step, err)); /* while what is wanted now loads */
+    uint32_t pieces = pieces_before_down(x, pass->step, s->wanted[0]);
     while (pass->done < pass->used) {
         struct weight_lease lease;
         uint32_t index = UINT32_MAX;

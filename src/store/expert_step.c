@@ -229,6 +229,7 @@ static enum status hand_out(struct weight_store *store, uint32_t index, struct w
     }
     expert_cache_lease(&store->cache, slot);
     record_map_lease(&store->map, item->id, s->load.memory, slot, out);
+    out->whole = record_load_whole(&store->map, &s->load);
     return STATUS_OK;
 }
 

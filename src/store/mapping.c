@@ -274,6 +274,7 @@ void mapping_lease(const struct mapping *mapping, weight_id id, struct weight_le
     const struct weight_record *record = &mapping->map->records[id];
     lease->id = id;
     lease->slot = UINT32_MAX;
+    lease->whole = true;
     lease->piece_count = record->piece_count;
     memcpy(lease->pieces, mapping->pieces + record->first_piece, record->piece_count * sizeof *lease->pieces);
 }

@@ -120,6 +120,7 @@ void record_map_lease(const struct record_map *map, weight_id id, const uint8_t 
     const struct weight_piece *pieces = record_map_pieces(map, id);
     lease->id = id;
     lease->slot = slot;
+    lease->whole = true;
     lease->piece_count = map->records[id].piece_count;
     for (uint32_t i = 0; i < lease->piece_count;) {
         struct record_run run = record_map_run(map, id, i);

@@ -76,6 +76,7 @@ struct weight_lease {
     uint32_t piece_count;
     const uint8_t *pieces[STORE_PIECES_MAX]; /* first byte of each piece; alignment is what the file offset gives */
     uint32_t slot;                           /* for the store */
+    bool whole;                              /* false: store_take was asked for the first pieces, and the last may not be there */
 };
 
 struct weight_store;

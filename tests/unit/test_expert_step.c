@@ -1,6 +1,6 @@
 /*
  * test_expert_step: experts in slots: hits and evictions against a plain LRU model, listed order and any order with fewer slots than
- * experts, steps that end early.
+ * experts, steps that end early, experts whose last slice is late.
  */
 #include "store_fixture.h"
 
@@ -261,6 +261,117 @@ static void test_leaving_a_step_early(void **state) {
     }
 }
 
+/* ---- the first slices of an expert are handed out while the last one is on its way ---- */
+
+/* One layer of experts with a request for each of their three pieces; one request is held back. */
+static void open_held(uint32_t slots, uint64_t request, uint64_t read_timeout_ns) {
+    const struct read_faults faults = {.seed = 1, .hold_from = request, .hold_count = 1, .corrupt_unread = true};
+    const struct fixture_spec spec = {
+        .layers = 1, .experts = 6, .ring_quarters = 4, .slots = slots, .kind = READ_QUEUE_SYNC, .depth = 9, .faults = &faults, .seed = 3};
+    fixture_model(&f, &spec);
+    fixture_open_queue(&f, &spec);
+    fixture_options(&f, &spec);
+    f.options.read_timeout_ns = read_timeout_ns;
+    ASSERT_OK(store_create(&f.options, &f.store, &f.err), f.err);
+}
+
+static void want_first(uint32_t count) {
+    weight_id ids[FIXTURE_RECORDS_MAX];
+    for (uint32_t i = 0; i < count; i++)
+        ids[i] = fixture_expert(&f, 0, i);
+    ASSERT_OK(store_want(f.store, ids, count, STORE_ANY, &f.err), f.err);
+}
+
+static struct weight_lease take_next(uint32_t expert, bool whole) {
+    uint32_t index;
+    struct weight_lease lease;
+    fixture_take(&f, 2, &index, &lease);
+    assert_int_equal(index, expert);
+    assert_true(lease.whole == whole && fixture_right(&f, &lease, whole ? 3 : 2));
+    store_check(f.store);
+    return lease;
+}
+
+static bool nothing_ready(void) {
+    uint32_t index;
+    struct weight_lease lease;
+    ASSERT_OK(store_take(f.store, 2, false, &index, &lease, &f.err), f.err);
+    return index == UINT32_MAX;
+}
+
+static void test_down_before_gate(void **state) {
+    (void)state;
+    for (uint64_t request = 1; request <= 2; request++) {
+        open_held(2, request, 0);
+        want_first(1);
+        assert_true(nothing_ready());
+        read_queue_faulty_release(f.queue);
+        struct weight_lease lease = take_next(0, true);
+        store_release(f.store, &lease);
+        store_want_end(f.store);
+        fixture_close(&f);
+    }
+}
+
+/* Nobody gets the slot of an expert whose last slice is on its way: the third one wanted waits for the second. */
+static void test_half_an_expert_is_pinned(void **state) {
+    (void)state;
+    open_held(2, 3, 0);
+    want_first(4);
+    struct weight_lease second = take_next(1, true), first = take_next(0, false);
+    assert_true(nothing_ready());
+    for (uint32_t expert = 2; expert < 4; expert++) {
+        store_release(f.store, &second);
+        second = take_next(expert, true);
+        assert_true(fixture_right(&f, &first, 2));
+    }
+    store_release(f.store, &second);
+    read_queue_faulty_release(f.queue);
+    ASSERT_OK(store_wait_pieces(f.store, &first, &f.err), f.err);
+    assert_true(fixture_right(&f, &first, 3));
+    store_release(f.store, &first);
+    store_want_end(f.store);
+    assert_int_equal(fixture_stats(&f).evictions, 2);
+    fixture_close(&f);
+}
+
+static void test_last_slice_that_fails(void **state) {
+    (void)state;
+    open_held(3, 3, 20000000);
+    want_first(2);
+    struct weight_lease second = take_next(1, true), first = take_next(0, false);
+    ASSERT_FAILS(store_wait_pieces(f.store, &first, &f.err), STATUS_IO, f.err);
+    assert_true(fixture_right(&f, &second, 3));
+    store_release(f.store, &second);
+    store_release(f.store, &first);
+    store_want_end(f.store);
+    store_check(f.store);
+    read_queue_faulty_release(f.queue); /* it comes after all, while the expert is read anew */
+    want_first(1);
+    first = take_next(0, true);
+    store_release(f.store, &first);
+    store_want_end(f.store);
+    fixture_close(&f);
+}
+
+static void test_cancelled_between_slices(void **state) {
+    (void)state;
+    open_held(2, 3, 0);
+    want_first(3);
+    (void)take_next(1, true);
+    (void)take_next(0, false);
+    read_queue_faulty_release(f.queue);
+    store_reset(f.store);
+    store_check(f.store);
+    want_first(2);
+    for (uint32_t expert = 0; expert < 2; expert++) {
+        struct weight_lease lease = take_next(expert, true);
+        store_release(f.store, &lease);
+    }
+    store_want_end(f.store);
+    fixture_close(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lru_against_a_model),
@@ -269,6 +380,10 @@ int main(void) {
         cmocka_unit_test(test_listed_order_spares_unpinned_hits),
         cmocka_unit_test(test_waiting_with_all_slots_leased_is_an_error),
         cmocka_unit_test(test_leaving_a_step_early),
+        cmocka_unit_test(test_down_before_gate),
+        cmocka_unit_test(test_half_an_expert_is_pinned),
+        cmocka_unit_test(test_last_slice_that_fails),
+        cmocka_unit_test(test_cancelled_between_slices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,8 +2,9 @@
  * cpu_experts: the experts step, in parts as experts come into memory.
  *
  * Model    a pair is one row at one expert. All pairs of a call share three parallel regions: gate and up with the activation, quantising,
- * down. With parking, outputs wait in any order and are summed in increasing expert index with the last part; without, experts come in
- * increasing index and each thread adds its rows of every product at once. Both give the same bits.
+ * down; the first two in a call of their own when down is not there yet. With parking, outputs wait in any order and are summed in
+ * increasing expert index with the last part; without, experts come in increasing index and each thread adds its rows of every product at
+ * once. Both give the same bits.
  */
 #include <string.h>
 
@@ -46,7 +47,7 @@ static void prepare_inputs(struct experts_job *job) {
         job->layouts[i] = cpu_activation_layout(activation, job->op->experts.hidden);
         bool same = i == 1 && alike(&job->layouts[0], &job->layouts[1]);
         job->quantised[i] = same ? job->quantised[0] : job->cpu->expert_inputs[i];
-        if (activation && !same && job->call->first_part)
+        if (activation && !same && job->call->first_part && job->call->stage != EXPERTS_DOWN)
             cpu_quantize_rows(job->cpu, job->call->in[0], job->call->in_width[0], job->call->rows, &job->layouts[i],
                               job->cpu->expert_inputs[i]);
     }
@@ -214,24 +215,39 @@ static size_t chunk_rows(const struct experts_job *job, const struct matrix *w) 
     return job->pairs >= job->call->work_count * MATMUL_MANY ? CPU_MANY_ROWS : CHUNK_ROWS;
 }
 
+static void gate_up(struct experts_job *job) {
+    const struct op_call *call = job->call;
+    struct cpu_backend *cpu = job->cpu;
+    size_t width = job->op->experts.expert_hidden;
+    thread_pool_run(cpu->pool, call->work_count, 1, gather_body, job);
+    thread_pool_run(cpu->pool, call->work_count * width, chunk_rows(job, &call->work->up), gate_up_body, job);
+    if (job->hidden_layout.block)
+        cpu_quantize_rows(cpu, cpu->hidden[0], width, job->pairs, &job->hidden_layout, cpu->hidden_inputs);
+}
+
+static void down(struct experts_job *job) {
+    const struct op_call *call = job->call;
+    size_t hidden = job->op->experts.hidden;
+    if (call->park)
+        thread_pool_run(job->cpu->pool, call->work_count * hidden, chunk_rows(job, &call->work->down), down_park_body, job);
+    else
+        thread_pool_run(job->cpu->pool, hidden, chunk_rows(job, &call->work->down), down_add_body, job);
+}
+
 void cpu_run_experts(struct cpu_backend *cpu, const struct op *op, const struct op_call *call) {
     struct experts_job job = {.cpu = cpu, .op = op, .call = call};
-    size_t hidden = op->experts.hidden, width = op->experts.expert_hidden;
-    for (size_t r = 0; call->first_part && !call->park && r < call->rows; r++)
-        memset(call->out[0] + r * call->out_width[0], 0, hidden * sizeof(float));
+    bool begins = call->stage != EXPERTS_DOWN, ends = call->stage != EXPERTS_GATE_UP;
+    for (size_t r = 0; begins && call->first_part && !call->park && r < call->rows; r++)
+        memset(call->out[0] + r * call->out_width[0], 0, op->experts.hidden * sizeof(float));
     if (call->work_count > 0) {
         job.pairs = pair_of_work(&job, call->work_count);
         CHECK(job.pairs <= backend_pair_limit(&cpu->limits));
         prepare_inputs(&job);
-        thread_pool_run(cpu->pool, call->work_count, 1, gather_body, &job);
-        thread_pool_run(cpu->pool, call->work_count * width, chunk_rows(&job, &call->work->up), gate_up_body, &job);
-        if (job.hidden_layout.block)
-            cpu_quantize_rows(cpu, cpu->hidden[0], width, job.pairs, &job.hidden_layout, cpu->hidden_inputs);
-        if (call->park)
-            thread_pool_run(cpu->pool, call->work_count * hidden, chunk_rows(&job, &call->work->down), down_park_body, &job);
-        else
-            thread_pool_run(cpu->pool, hidden, chunk_rows(&job, &call->work->down), down_add_body, &job);
+        if (begins)
+            gate_up(&job);
+        if (ends)
+            down(&job);
     }
-    if (call->park && call->last_part)
+    if (ends && call->park && call->last_part)
         thread_pool_run(cpu->pool, call->rows, 1, sum_body, &job);
 }
