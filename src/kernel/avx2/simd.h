@@ -51,15 +51,17 @@ ALWAYS_INLINE uint32_t load_u32(const void *p) {
 ALWAYS_INLINE float fused_multiply_add(float a, float b, float c) {
     return _mm_cvtss_f32(_mm_fmadd_ss(_mm_set_ss(a), _mm_set_ss(b), _mm_set_ss(c)));
 }
-/* The f16 at `blocks` of eight blocks. */
-ALWAYS_INLINE __m256 load_halves_of_8(const uint8_t *blocks, size_t block_bytes) {
+/* The f16 at `blocks` of the first `count` of eight blocks, 4 or 8, and zeros. */
+ALWAYS_INLINE __m256 load_halves_of(const uint8_t *blocks, size_t block_bytes, unsigned count) {
     __m128i h = _mm_cvtsi32_si128(load_u16(blocks));
     h = _mm_insert_epi16(h, load_u16(blocks + block_bytes), 1);
     h = _mm_insert_epi16(h, load_u16(blocks + 2 * block_bytes), 2);
     h = _mm_insert_epi16(h, load_u16(blocks + 3 * block_bytes), 3);
-    h = _mm_insert_epi16(h, load_u16(blocks + 4 * block_bytes), 4);
-    h = _mm_insert_epi16(h, load_u16(blocks + 5 * block_bytes), 5);
-    h = _mm_insert_epi16(h, load_u16(blocks + 6 * block_bytes), 6);
-    h = _mm_insert_epi16(h, load_u16(blocks + 7 * block_bytes), 7);
+    if (count == 8) {
+        h = _mm_insert_epi16(h, load_u16(blocks + 4 * block_bytes), 4);
+        h = _mm_insert_epi16(h, load_u16(blocks + 5 * block_bytes), 5);
+        h = _mm_insert_epi16(h, load_u16(blocks + 6 * block_bytes), 6);
+        h = _mm_insert_epi16(h, load_u16(blocks + 7 * block_bytes), 7);
+    }
     return _mm256_cvtph_ps(h);
 }
