@@ -144,7 +144,7 @@ typedef struct {
     uint64_t kv_bytes, activation_bytes;
     uint64_t planned_bytes;                    /* sum of all */
     uint64_t streamed_bytes;                   /* read again for every pass */
-    uint64_t expert_bytes, token_expert_bytes; /* of all experts; of one token's choice */
+    uint64_t expert_bytes, token_expert_bytes; /* of memory, for all experts; of files, for one token's choice */
     uint32_t context, chunk, threads;
     const char *isa, *reader; /* literals; reader is "" in a plan that was not loaded */
     bool everything_resident, cache_useless;

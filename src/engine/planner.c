@@ -245,6 +245,18 @@ static enum status refuse(struct planner *p, struct error *err) {
         plan->kv_bytes > plan->process_bytes ? "; a smaller --ctx needs less" : "");
 }
 
+/* Of one token's choice, without what memory takes beside the bytes. */
+static uint64_t token_expert_bytes(const struct memory_plan *out) {
+    const struct placement *placement = &out->placement;
+    uint64_t bytes = 0;
+    for (uint32_t r = 0; r < out->records.record_count; r++)
+        for (uint32_t p = 0; out->records.placements[r].expert && p < out->records.records[r].piece_count; p++)
+            bytes += out->records.pieces[out->records.records[r].first_piece + p].size_bytes;
+    if (placement->expert_total_bytes == 0)
+        return 0;
+    return (uint64_t)((double)bytes * (double)placement->token_demand_bytes / (double)placement->expert_total_bytes);
+}
+
 static void summarise(struct planner *p) {
     sluice_plan *plan = &p->out->plan;
     const struct placement *placement = &p->out->placement;
@@ -253,7 +265,7 @@ static void summarise(struct planner *p) {
     plan->staging_bytes = placement->ring_bytes + STORE_STAGING_BYTES;
     plan->streamed_bytes = placement->streamed_bytes;
     plan->expert_bytes = placement->expert_total_bytes;
-    plan->token_expert_bytes = placement->token_demand_bytes;
+    plan->token_expert_bytes = token_expert_bytes(p->out);
     plan->everything_resident = placement->everything_resident;
     plan->cache_useless = placement->cache_useless;
     plan->planned_bytes =

@@ -70,7 +70,9 @@ bool read_request_take_part(const struct file_set *files, struct read_request_li
     uint64_t count = window.window_bytes / READ_PART_BYTES;
     if (count == 0)
         count = 1;
-    uint64_t part_bytes = size_round_up((window.window_bytes + count - 1) / count, file_set_alignment(files, request->file));
+    uint64_t alignment = file_set_alignment(files, request->file);
+    alignment = alignment > READ_PAGE_BYTES ? alignment : READ_PAGE_BYTES;
+    uint64_t part_bytes = size_round_up((window.window_bytes + count - 1) / count, alignment);
     uint64_t begin = request->progress_bytes, left = window.window_bytes - begin;
     uint64_t end = begin + (left < part_bytes ? left : part_bytes);
     uint64_t needed = window.skip_bytes + request->size_bytes;

@@ -23,11 +23,14 @@
 #include "base/status.h"
 #include "io/file_set.h"
 
+/* Memory that begins at a page is written sooner than memory that does not, wherever in the file it comes from (bench/results/io.md). */
+#define READ_PAGE_BYTES 4096
+
 struct read_request {
     /* set by the caller */
     uint32_t file;
     uint64_t offset_bytes, size_bytes;
-    uint8_t *dst;          /* aligned to file_set_alignment(file) */
+    uint8_t *dst;          /* aligned to file_set_alignment(file), better to READ_PAGE_BYTES too */
     size_t dst_size_bytes; /* at least read_queue_window(...).window_bytes */
     void *owner;           /* for the caller */
     /* set when reaped */

@@ -6,11 +6,11 @@
 #include "base/check.h"
 
 #define SPLIT_BYTES_DEFAULT ((uint64_t)4 << 20) /* a demanded read waits behind little; the queue cuts it further for the device */
-#define PAGE_BYTES 4096                         /* what memory regions are aligned to at least */
 #define RUN_GAP_BYTES 4096                      /* reading so much for nothing costs less than another request; sluice pack aligns to it */
 
+/* What memory is aligned to: pages, or what the files want. */
 static uint64_t largest_alignment(const struct file_set *files) {
-    uint64_t largest = 1;
+    uint64_t largest = READ_PAGE_BYTES;
     for (uint32_t file = 0; file < file_set_count(files); file++) {
         uint64_t alignment = file_set_alignment(files, file);
         CHECK(alignment > 0 && (alignment & (alignment - 1)) == 0);
@@ -163,7 +163,7 @@ enum status record_map_error(const struct record_map *map, weight_id id, const s
 
 enum status weight_region_create(struct weight_region *region, const struct record_map *map, uint64_t size_bytes, enum memory_owner owner,
                                  bool lock, struct error *err) {
-    uint64_t slack_bytes = map->alignment_bytes > PAGE_BYTES ? map->alignment_bytes - PAGE_BYTES : 0, whole_bytes;
+    uint64_t slack_bytes = map->alignment_bytes - READ_PAGE_BYTES /* regions begin at a page */, whole_bytes;
     *region = (struct weight_region){0};
     if (size_bytes == 0)
         return STATUS_OK;

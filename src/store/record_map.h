@@ -21,7 +21,7 @@ struct record_map { /* borrows all of it */
     const struct weight_record *records;
     const struct weight_piece *pieces;
     uint32_t record_count;
-    uint64_t alignment_bytes; /* the largest of all files */
+    uint64_t alignment_bytes; /* of memory: the largest of all files, a page at least */
     uint64_t split_bytes;     /* multiple of alignment_bytes */
 };
 
