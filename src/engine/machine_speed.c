@@ -63,7 +63,7 @@ static bool identify_device(int fd, char *identity, char *name, size_t name_byte
 static bool identify(const struct file_set *files, const struct io_sources *sources, unsigned threads, struct identity *out) {
     char name[256] = "probe";
     const size_t ending_bytes = sizeof ".json";
-    (void)snprintf(out->text, sizeof out->text, "%s, %u threads", cpu_model_name(), threads);
+    (void)snprintf(out->text, sizeof out->text, "%s, %u threads, into memory", cpu_model_name(), threads);
     for (unsigned i = 0; i < sources->count; i++)
         if (!identify_device(file_set_buffered_fd(files, sources->files[i]), out->text, name, sizeof name - ending_bytes))
             return false;

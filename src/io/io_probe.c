@@ -40,6 +40,7 @@ struct disk_probe {
     uint64_t file_bytes, alignment_bytes; /* of the smallest; the largest */
     struct read_queue *queue;
     struct memory_region staging;
+    uint64_t slot_bytes; /* of the point that is measured */
     uint64_t random_state, end_ns;
     struct read_request requests[DEPTH_MAX * IO_SOURCES_MAX];
 };
@@ -51,23 +52,28 @@ static uint64_t random_offset(struct disk_probe *probe, uint64_t size_bytes) {
     return (probe->random_state >> 20) % places * probe->alignment_bytes;
 }
 
-static void submit_read(struct disk_probe *probe, struct read_request *request, uint64_t size_bytes) {
-    request->offset_bytes = random_offset(probe, size_bytes);
-    request->size_bytes = size_bytes;
+/* Into other memory each time: what is read into the same places stays in a cache, and comes sooner than weights do. */
+static void submit_read(struct disk_probe *probe, const struct io_probe_point *point, struct read_request *request) {
+    uint64_t place_bytes = (uint64_t)(request->dst - probe->staging.data) + point->depth * probe->slot_bytes;
+    if (place_bytes + probe->slot_bytes > probe->staging.size_bytes)
+        place_bytes = (uint64_t)(request - probe->requests) * probe->slot_bytes;
+    request->dst = probe->staging.data + place_bytes;
+    request->offset_bytes = random_offset(probe, point->size_bytes);
+    request->size_bytes = point->size_bytes;
     CHECK(read_queue_submit(probe->queue, request) == READ_ACCEPTED);
 }
 
 /* Keeps point->depth reads in flight for duration_ns and times those that finish in it, or the first round when the disk is slower. */
 static enum status measure_point(struct disk_probe *probe, struct io_probe_point *point, uint64_t duration_ns, struct error *err) {
-    uint64_t slot_bytes = size_round_up(point->size_bytes, probe->alignment_bytes);
-    CHECK(point->depth <= DEPTH_MAX * probe->sources->count && slot_bytes * point->depth <= probe->staging.size_bytes);
+    probe->slot_bytes = size_round_up(point->size_bytes, probe->alignment_bytes);
+    CHECK(point->depth <= DEPTH_MAX * probe->sources->count && probe->slot_bytes * point->depth <= probe->staging.size_bytes);
     uint64_t begin_ns = clock_now_ns(), end_ns = begin_ns + duration_ns, counted_ns = begin_ns, counted_bytes = 0;
     unsigned counted = 0;
     for (unsigned i = 0; i < point->depth; i++) { /* each stays with its source, so that all have the same depth */
         probe->requests[i] = (struct read_request){.file = probe->sources->files[i % probe->sources->count],
-                                                   .dst = probe->staging.data + i * slot_bytes,
-                                                   .dst_size_bytes = (size_t)slot_bytes};
-        submit_read(probe, &probe->requests[i], point->size_bytes);
+                                                   .dst = probe->staging.data + i * probe->slot_bytes,
+                                                   .dst_size_bytes = (size_t)probe->slot_bytes};
+        submit_read(probe, point, &probe->requests[i]);
     }
     read_queue_flush(probe->queue);
     while (read_queue_in_flight(probe->queue) > 0) {
@@ -82,7 +88,7 @@ static enum status measure_point(struct disk_probe *probe, struct io_probe_point
             counted_ns = now_ns;
         }
         if (now_ns < end_ns) {
-            submit_read(probe, done, point->size_bytes);
+            submit_read(probe, point, done);
             read_queue_flush(probe->queue);
         }
     }
