@@ -31,6 +31,7 @@ struct executor {
     float *row_arena, *selected_arena;
     struct bound_weight *weights; /* [plan->weight_count] */
     struct matrix_part *parts;
+    bool streams;                /* some weights that are no experts */
     struct op_row *rows;         /* [max_rows] */
     uint32_t *tokens, *selected; /* [max_rows] */
     uint32_t *row_numbers;       /* [max_rows] 0, 1, 2 .. */

@@ -4,6 +4,13 @@
 #include "base/check.h"
 #include "run/executor_internal.h"
 
+/*
+ * While what stays is computed, the disk may run out of reads: where others stream, passes of few rows, which take as long as their reads,
+ * look at them every 8 MiB or so. Longer passes compute longer than the disk reads.
+ */
+#define ROWS_LOOKING 8
+#define PARTS_PER_LOOK 4
+
 /* The parts that a leased record holds; returns how many. */
 static uint32_t record_parts(const struct plan_weight *weight, const struct weight_records *records, const struct bound_weight *bound,
                              uint32_t record, const struct weight_lease *lease, struct matrix_part *out) {
@@ -37,6 +44,7 @@ enum status executor_bind_weights(struct executor *x, struct error *err) {
             struct weight_lease lease;
             if (x->options.lives[records->first_record + r] != WEIGHT_RESIDENT) {
                 bound->resident = false;
+                x->streams = true;
                 continue;
             }
             TRY(store_acquire(x->options.store, records->first_record + r, &lease, err));
@@ -47,7 +55,10 @@ enum status executor_bind_weights(struct executor *x, struct error *err) {
     return STATUS_OK;
 }
 
-/* One output whose weight is at least partly on disk: runs of resident parts together, streamed parts one by one. */
+/*
+ * One output whose weight is at least partly on disk: runs of resident parts together, streamed parts one by one. Or one of a
+ * pass that looks at its reads: then all may be in memory.
+ */
 static enum status run_streamed(struct executor *x, const struct plan_step *step, int output, const struct op_call *all, bool *same_input,
                                 struct error *err) {
     const struct plan *plan = x->options.plan;
@@ -61,9 +72,10 @@ static enum status run_streamed(struct executor *x, const struct plan_step *step
     call.out[0] = all->out[output];
     call.out_width[0] = all->out_width[output];
     call.constant[0] = all->constant[output];
+    uint32_t most = all->rows <= ROWS_LOOKING ? PARTS_PER_LOOK : bound->part_count;
     for (uint32_t p = 0; p < bound->part_count;) {
         uint32_t run = p;
-        while (run < bound->part_count && bound->parts[run].matrix.data)
+        while (run < bound->part_count && run - p < most && bound->parts[run].matrix.data)
             run++;
         struct weight_lease lease = {0};
         struct matrix_part streamed[STORE_PIECES_MAX];
@@ -82,6 +94,8 @@ static enum status run_streamed(struct executor *x, const struct plan_step *step
         enum status status = executor_compute(x, &op, &call, err);
         if (run == p)
             store_release(x->options.store, &lease);
+        else
+            store_poll(x->options.store);
         TRY(status);
         *same_input = true;
         p += count;
@@ -97,7 +111,7 @@ enum status executor_run_matmul(struct executor *x, const struct plan_step *step
         resident = resident && bound->resident;
         call->weight[o] = (struct weight_view){.parts = bound->parts, .part_count = bound->part_count};
     }
-    if (resident)
+    if (resident && (!x->streams || call->rows > ROWS_LOOKING))
         return executor_compute(x, &step->op, call, err);
     for (uint32_t o = 0; o < outputs; o++)
         TRY(run_streamed(x, step, (int)o, call, &same_input, err));
