@@ -176,7 +176,7 @@ void app_print_result(const sluice_result *r, size_t prompt_count) {
 void app_print_bound(const sluice_model *model) {
     sluice_bound b;
     if (sluice_tool_bound(model, &b))
-        log_line(LOG_NOTICE, "the last %u tokens: %.1f/s, %.0f %% of the %.1f/s that their compute and a disk of %.2f GB/s allow", b.tokens,
+        log_line(LOG_NOTICE, "the last %u tokens: %.2f/s, %.0f %% of the %.2f/s that their compute and a disk of %.2f GB/s allow", b.tokens,
                  b.tokens_per_s, 100 * b.tokens_per_s / b.bound_tokens_per_s, b.bound_tokens_per_s, b.disk_bytes_per_s / 1e9);
 }
 
