@@ -71,6 +71,12 @@ uint32_t file_set_alignment(const struct file_set *files, uint32_t file);
 MUST_CHECK enum status file_set_read(const struct file_set *files, uint32_t file, uint64_t offset_bytes, void *dst, uint64_t size_bytes,
                                      struct error *err);
 /*
+ * The same for something small among weights: no more than its pages is read, and small pages of it do not stay, so that weights around it
+ * can be mapped in huge ones. One thread a file at a time.
+ */
+MUST_CHECK enum status file_set_read_small(const struct file_set *files, uint32_t file, uint64_t offset_bytes, void *dst,
+                                           uint64_t size_bytes, struct error *err);
+/*
  * STATUS_IO when a file was replaced, resized or rewritten since it was opened. A path that is gone is no change: the open file keeps
  * its bytes. Copies that are left out are not looked at.
  */

@@ -294,8 +294,8 @@ enum status bind_read_vector(const struct binder *binder, const struct tensor_en
     float *values = memory_alloc_array(size, sizeof(float));
     enum status status = raw && values ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "no memory for a vector of %" PRIu64, size);
     if (status == STATUS_OK)
-        status = file_set_read(binder->files, tensor->file, tensor->offset_bytes + first * info->block_bytes, raw, size * info->block_bytes,
-                               err);
+        status = file_set_read_small(binder->files, tensor->file, tensor->offset_bytes + first * info->block_bytes, raw,
+                                     size * info->block_bytes, err);
     if (status == STATUS_OK) {
         info->decode(raw, values, size);
         uint64_t good = f32_first_not_finite(values, size);
@@ -431,7 +431,7 @@ enum status bind_read_ids(struct binder *binder, enum role role, uint32_t layer,
     uint32_t *ids = memory_alloc_array(size, sizeof *ids);
     enum status status = raw && ids ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "no memory for %" PRIu64 " token ids", size);
     if (status == STATUS_OK)
-        status = file_set_read(binder->files, tensor->file, tensor->offset_bytes, raw, size * (wide ? 8 : 4), err);
+        status = file_set_read_small(binder->files, tensor->file, tensor->offset_bytes, raw, size * (wide ? 8 : 4), err);
     for (uint64_t i = 0; i < size && status == STATUS_OK; i++) {
         int32_t narrow;
         memcpy(&narrow, (const uint8_t *)raw + i * sizeof narrow, sizeof narrow);

@@ -35,7 +35,7 @@ static enum status check_order(struct binder *binder, const struct stored *store
     int32_t *groups = memory_alloc_array(weight->cols, sizeof *groups);
     if (!groups)
         return error_set(err, STATUS_NO_MEMORY, "no memory for %" PRIu64 " group numbers", weight->cols);
-    enum status status = file_set_read(binder->files, order->file, order->offset_bytes, groups, weight->cols * sizeof *groups, err);
+    enum status status = file_set_read_small(binder->files, order->file, order->offset_bytes, groups, weight->cols * sizeof *groups, err);
     for (uint64_t i = 0; i < weight->cols && status == STATUS_OK; i++)
         if (groups[i] >= 0 && (uint64_t)groups[i] != i / weight->group_cols) /* -1: not set */
             status = error_set(err, STATUS_UNSUPPORTED,

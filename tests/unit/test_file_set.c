@@ -85,7 +85,7 @@ static void reads_any_range(void **state) {
     uint64_t random = 1;
     for (int i = 0; i < 300; i++) {
         uint64_t offset = io_random(&random) % (FILE_BYTES + 1), size = io_random(&random) % (FILE_BYTES - offset + 1);
-        ASSERT_OK(file_set_read(f->files, 0, offset, data, size, &f->err), f->err);
+        ASSERT_OK((i % 2 ? file_set_read_small : file_set_read)(f->files, 0, offset, data, size, &f->err), f->err);
         assert_true(io_bytes_match(data, offset, size));
     }
 }
@@ -98,7 +98,9 @@ static void reads_past_the_end_name_file_and_range(void **state) {
     assert_non_null(strstr(f->err.text, "99998"));
     assert_non_null(strstr(f->err.text, "100001"));
     ASSERT_FAILS(file_set_read(f->files, 0, UINT64_MAX, data, 2, &f->err), STATUS_CORRUPT, f->err); /* the sum overflows */
+    ASSERT_FAILS(file_set_read_small(f->files, 0, UINT64_MAX, data, 2, &f->err), STATUS_CORRUPT, f->err);
     assert_int_equal(truncate(f->path, 50000), 0);
+    ASSERT_FAILS(file_set_read_small(f->files, 0, 49990, data, 16, &f->err), STATUS_CORRUPT, f->err);
     ASSERT_FAILS(file_set_read(f->files, 0, 49990, data, 16, &f->err), STATUS_CORRUPT, f->err);
     assert_non_null(strstr(f->err.text, "50000"));
 }
