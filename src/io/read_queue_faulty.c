@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
-enum { UNREAD_BYTE = 0xA5, HELD_SLEEP_NS = 200 * 1000 };
+enum { UNREAD_BYTE = 0xA5 };
 
 struct faulty_slot {
     struct read_request inner; /* owner: this slot */
@@ -221,7 +221,7 @@ static struct read_request *faulty_reap(struct read_queue *queue, bool wait, uin
         if (now_ns >= end_ns)
             break;
         if (q->ready_count == 0 && read_queue_in_flight(q->inner) == 0)
-            clock_sleep_ns(end_ns - now_ns < HELD_SLEEP_NS ? end_ns - now_ns : HELD_SLEEP_NS); /* all are held */
+            clock_sleep_ns(end_ns - now_ns); /* all are held, and only this thread may release them */
         request = reap_step(q, q->ready_count == 0, end_ns - now_ns);
     }
     return request;

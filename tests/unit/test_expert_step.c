@@ -4,6 +4,9 @@
  */
 #include "store_fixture.h"
 
+#include "base/log.h"
+#include "test_clock.h"
+
 static struct fixture f;
 
 /* A plain LRU per class: an array in order of use. */
@@ -264,14 +267,13 @@ static void test_leaving_a_step_early(void **state) {
 /* ---- the first slices of an expert are handed out while the last one is on its way ---- */
 
 /* One layer of experts with a request for each of their three pieces; one request is held back. */
-static void open_held(uint32_t slots, uint64_t request, uint64_t read_timeout_ns) {
+static void open_held(uint32_t slots, uint64_t request) {
     const struct read_faults faults = {.seed = 1, .hold_from = request, .hold_count = 1, .corrupt_unread = true};
     const struct fixture_spec spec = {
         .layers = 1, .experts = 6, .ring_quarters = 4, .slots = slots, .kind = READ_QUEUE_SYNC, .depth = 9, .faults = &faults, .seed = 3};
     fixture_model(&f, &spec);
     fixture_open_queue(&f, &spec);
     fixture_options(&f, &spec);
-    f.options.read_timeout_ns = read_timeout_ns;
     ASSERT_OK(store_create(&f.options, &f.store, &f.err), f.err);
 }
 
@@ -302,7 +304,7 @@ static bool nothing_ready(void) {
 static void test_down_before_gate(void **state) {
     (void)state;
     for (uint64_t request = 1; request <= 2; request++) {
-        open_held(2, request, 0);
+        open_held(2, request);
         want_first(1);
         assert_true(nothing_ready());
         read_queue_faulty_release(f.queue);
@@ -316,7 +318,7 @@ static void test_down_before_gate(void **state) {
 /* Nobody gets the slot of an expert whose last slice is on its way: the third one wanted waits for the second. */
 static void test_half_an_expert_is_pinned(void **state) {
     (void)state;
-    open_held(2, 3, 0);
+    open_held(2, 3);
     want_first(4);
     struct weight_lease second = take_next(1, true), first = take_next(0, false);
     assert_true(nothing_ready());
@@ -337,7 +339,7 @@ static void test_half_an_expert_is_pinned(void **state) {
 
 static void test_last_slice_that_fails(void **state) {
     (void)state;
-    open_held(3, 3, 20000000);
+    open_held(3, 3);
     want_first(2);
     struct weight_lease second = take_next(1, true), first = take_next(0, false);
     ASSERT_FAILS(store_wait_pieces(f.store, &first, &f.err), STATUS_IO, f.err);
@@ -356,7 +358,7 @@ static void test_last_slice_that_fails(void **state) {
 
 static void test_cancelled_between_slices(void **state) {
     (void)state;
-    open_held(2, 3, 0);
+    open_held(2, 3);
     want_first(3);
     (void)take_next(1, true);
     (void)take_next(0, false);
@@ -373,6 +375,7 @@ static void test_cancelled_between_slices(void **state) {
 }
 
 int main(void) {
+    log_set_level(LOG_ERROR);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lru_against_a_model),
         cmocka_unit_test(test_listed_order_with_any_number_of_slots),

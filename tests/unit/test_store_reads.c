@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "test_clock.h"
 
 static struct fixture f;
 
@@ -439,6 +440,7 @@ static void test_parts_that_lie_together_are_one_read(void **state) {
 }
 
 int main(void) {
+    test_clock.stands = true;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_demanded_reads_go_before_read_ahead),
         cmocka_unit_test(test_read_ahead_is_bounded_in_bytes),
