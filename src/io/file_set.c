@@ -359,13 +359,13 @@ enum status file_set_check(const struct file_set *files, struct error *err) {
 
 enum status file_set_read_small(const struct file_set *files, uint32_t file, uint64_t offset_bytes, void *dst, uint64_t size_bytes,
                                 struct error *err) {
-    const int fd = file_set_buffered_fd(files, file);
+    const struct file_entry *entry = entry_of(files, file);
     const uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE), begin = offset_bytes / page_bytes * page_bytes;
-    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+    (void)posix_fadvise(entry->buffered_fd, 0, 0, POSIX_FADV_RANDOM);
     enum status status = file_set_read(files, file, offset_bytes, dst, size_bytes, err);
     if (status == STATUS_OK)
         file_set_drop_behind(files, file, begin, size_round_up(offset_bytes - begin + size_bytes, page_bytes));
-    if (file_set_direct_fd(files, file) >= 0) /* else reads have no pattern from now on, see file_set_refuse_direct */
-        (void)posix_fadvise(fd, 0, 0, POSIX_FADV_NORMAL);
+    if (!atomic_load(&entry->notice_given)) /* else it stays so, see file_set_refuse_direct */
+        (void)posix_fadvise(entry->buffered_fd, 0, 0, POSIX_FADV_NORMAL);
     return status;
 }
