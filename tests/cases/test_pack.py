@@ -394,7 +394,7 @@ class Stopped(Packs):
             self.assertIsNone(process.poll())
             time.sleep(0.001)
         process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(timeout=60), 130)
+        self.assertEqual(process.wait(timeout=5), 130)
         self.assertFalse(os.path.exists(self.out))
         self.pack(self.source, self.out, "--type", "q5_k")
         self.assertEqual(self.read(self.out), want)

@@ -211,7 +211,7 @@ def on_a_terminal(folder, template):
 
 def while_nobody_types(folder):
     """What earlier runs used is read at the prompt; keys are taken meanwhile, and signals do not lose the line."""
-    flags = ["-n", "40", "--ram", "18M", "--reader", "threads"]
+    flags = ["-n", "40", "--ram", "20M", "--reader", "threads"]
     terminal = Terminal(folder, *flags, "--history")
     ready = terminal.prompted()
     terminal.type("Once upon a time\r")
@@ -226,8 +226,8 @@ def while_nobody_types(folder):
     check("without history nothing is read at the prompt", ready and terminal.end() == 0, terminal.seen)
     terminal = Terminal(folder, *flags, "--history")
     ready = terminal.prompted()
-    read = terminal.reads(without + (1 << 20), 30)
-    check("with it the cache fills while nobody types", ready and read >= without + (1 << 20), (without, read))
+    read = terminal.reads(without + (2 << 20), 30)
+    check("with it the cache fills while nobody types", ready and read >= without + (2 << 20), (without, read))
     terminal.type("/nonsen\xe9\u20ac")
     check("a line is typed, with characters of many bytes", terminal.wait_for("\u20ac".encode()), terminal.seen)
     for columns in (60, 100):

@@ -16,7 +16,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -67,15 +66,6 @@ static inline double program_now(void) {
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* Seconds that processors worked for it up to now: unlike the clock's, no more on a busy machine. */
-static inline double program_worked(pid_t pid) {
-    clockid_t clock;
-    struct timespec worked;
-    assert_int_equal(clock_getcpuclockid(pid, &clock), 0);
-    assert_int_equal(clock_gettime(clock, &worked), 0);
-    return (double)worked.tv_sec + (double)worked.tv_nsec / 1e9;
-}
-
 /* ---- one run ---- */
 
 struct program_run {
@@ -85,8 +75,8 @@ struct program_run {
     int code;        /* exit code, or 128 + signal */
     char *out, *err; /* texts, memory_free */
     size_t out_bytes;
+    double seconds;
     double started;
-    double worked; /* seconds of processors in all */
 };
 
 struct program_options {
@@ -134,15 +124,14 @@ static inline void program_finish(const struct program_folder *folder, struct pr
     struct error err;
     struct text text;
     char path[PROGRAM_PATH_BYTES], err_path[PROGRAM_PATH_BYTES];
-    struct rusage usage;
     int status;
-    for (pid_t got; (got = wait4(run->pid, &status, WNOHANG, &usage)) != run->pid;) {
+    for (pid_t got; (got = waitpid(run->pid, &status, WNOHANG)) != run->pid;) {
         assert_true(got == 0 || errno == EINTR);
         if (program_now() - run->started > PROGRAM_SECONDS_MAX)
             (void)kill(run->pid, SIGKILL);
         (void)nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
     }
-    run->worked = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+    run->seconds = program_now() - run->started;
     run->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     if (run->out_fd >= 0)
         (void)close(run->out_fd);
