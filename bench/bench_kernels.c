@@ -2,8 +2,9 @@
  * bench_kernels: how fast are the products, next to what memory and the arithmetic units give in the same run?
  *
  * For each level and format: one row of activations (matrix times vector, weights read from memory, a matrix much larger than the caches)
- * in GB/s of weights, and 8, 64 and 512 rows in 10^9 operations a second (2 per weight and row) with their share of the measured peak of
- * all threads: of f32 multiply-adds for float weights, else of bytes. Best of many passes.
+ * in GB/s of weights, and 8, 64 and 512 rows, or those of --rows (up to 16 of them from memory, too) in 10^9 operations a second (2 per
+ * weight and row) with their share of the measured peak of all threads: of f32 multiply-adds for float weights, else of bytes. Best of many
+ * passes.
  *
  * Usage: bench_kernels [--cols N] [--threads N] [--mb N] [--isa NAME] [--format NAME] [--rows N,N,..]
  */
