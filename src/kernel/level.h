@@ -35,6 +35,17 @@
     X(level, MATRIX_NVFP4_SPLIT, nvfp4_split)     \
     X(level, MATRIX_AFFINE, affine)
 
+#define LEVEL_SMALL_PRODUCTS(X, level) \
+    X(level, DTYPE_TQ1_0, tq1_0)       \
+    X(level, DTYPE_TQ2_0, tq2_0)       \
+    X(level, DTYPE_IQ2_XXS, iq2_xxs)   \
+    X(level, DTYPE_IQ2_XS, iq2_xs)     \
+    X(level, DTYPE_IQ2_S, iq2_s)       \
+    X(level, DTYPE_IQ3_XXS, iq3_xxs)   \
+    X(level, DTYPE_IQ3_S, iq3_s)       \
+    X(level, DTYPE_IQ1_S, iq1_s)       \
+    X(level, DTYPE_IQ1_M, iq1_m)
+
 #define LEVEL_FUNCTIONS(X, level)                                                                                              \
     X(level, void, matmul_columns, (const struct matmul_args *args))                                                           \
     X(level, void, quantize, (const float *x, size_t cols, unsigned block, uint8_t *row))                                      \

@@ -1,18 +1,11 @@
 /*
- * codes_iq: codes and integer scales of the IQ formats with grids, and of those with few bits and no sub-blocks. Codes with signs are 128
+ * codes_iq: codes of the IQ formats with grids, and of those with few bits and no sub-blocks. Codes with signs are 128
  * above their values.
  */
 #pragma once
 
 #include "kernel/avx2/codes.h"
-
-/* A byte of ones for every bit that is set. */
-ALWAYS_INLINE __m256i bytes_of_bits(uint32_t bits) {
-    const __m256i spread = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
-    const __m256i select = _mm256_set1_epi64x((long long)0x8040201008040201u);
-    __m256i bytes = _mm256_shuffle_epi8(_mm256_set1_epi32((int)bits), spread);
-    return _mm256_cmpeq_epi8(_mm256_and_si256(bytes, select), select);
-}
+#include "kernel/avx2/scales_iq.h"
 
 ALWAYS_INLINE __m256i above_128(__m256i values) { return _mm256_xor_si256(values, _mm256_set1_epi8(-128)); }
 ALWAYS_INLINE __m256i with_signs(__m256i magnitudes, uint32_t signs) {
@@ -86,43 +79,6 @@ ALWAYS_INLINE __m256i iq1_m_codes(const uint8_t *block, unsigned k) {
     return iq1_codes(w->qs + 4 * k, (unsigned[]){bits, bits >> 4, bits >> 8, bits >> 12}, minus);
 }
 
-/* ---- integer scales: 2 s + 1, 16 bits each ---- */
-
-ALWAYS_INLINE __m256i odd(__m256i s) { return _mm256_add_epi16(_mm256_add_epi16(s, s), _mm256_set1_epi16(1)); }
-/* Eight in both halves, from 32-bit numbers. */
-ALWAYS_INLINE __m256i twice_odd_8(__m256i s) { return odd(_mm256_permute4x64_epi64(_mm256_packs_epi32(s, s), 0x88)); }
-
-ALWAYS_INLINE __m256i iq2_xxs_scales(const uint8_t *block) {
-    const uint8_t *qs = ((const struct block_iq2_xxs *)(const void *)block)->qs;
-    __m256i packed = _mm256_i32gather_epi32((const int *)(const void *)(qs + 4), _mm256_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14), 4);
-    return twice_odd_8(_mm256_srli_epi32(packed, 28));
-}
-ALWAYS_INLINE __m256i iq3_xxs_scales(const uint8_t *block) {
-    return twice_odd_8(_mm256_srli_epi32(load_256(block + offsetof(struct block_iq3_xxs, signs_scales)), 28));
-}
-ALWAYS_INLINE __m256i iq3_s_scales(const uint8_t *block) {
-    __m256i packed = _mm256_set1_epi32((int)load_u32(block + offsetof(struct block_iq3_s, scales)));
-    return twice_odd_8(_mm256_and_si256(_mm256_srlv_epi32(packed, _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28)), _mm256_set1_epi32(15)));
-}
-ALWAYS_INLINE __m256i iq1_s_scales(const uint8_t *block) {
-    __m128i qh = load_128(block + offsetof(struct block_iq1_s, qh));
-    return odd(_mm256_broadcastsi128_si256(_mm_and_si128(_mm_srli_epi16(qh, 12), _mm_set1_epi16(7))));
-}
-/* Sixteen: a nibble each. */
-ALWAYS_INLINE __m256i nibble_scales(const uint8_t scales[8]) {
-    __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)scales), low = _mm_and_si128(bytes, _mm_set1_epi8(15));
-    __m128i high = _mm_and_si128(_mm_srli_epi16(bytes, 4), _mm_set1_epi8(15));
-    return odd(_mm256_cvtepu8_epi16(_mm_unpacklo_epi8(low, high)));
-}
-ALWAYS_INLINE __m256i iq1_m_scales(const uint8_t *block) {
-    __m128i words = _mm_loadl_epi64((const __m128i *)(const void *)(block + offsetof(struct block_iq1_m, scales)));
-    __m256i four = _mm256_broadcastsi128_si256(_mm_unpacklo_epi16(words, words)); /* 0 0 1 1 2 2 3 3 */
-    __m256i first = _mm256_unpacklo_epi32(four, four), second = _mm256_unpackhi_epi32(four, four);
-    __m256i each = _mm256_permute2x128_si256(first, second, 0x20); /* 0 four times, 1 four times; then 2, 3 */
-    __m256i shift = _mm256_setr_epi16(512, 64, 8, 1, 512, 64, 8, 1, 512, 64, 8, 1, 512, 64, 8, 1);
-    return odd(_mm256_and_si256(_mm256_srli_epi16(_mm256_mullo_epi16(_mm256_and_si256(each, _mm256_set1_epi16(0xfff)), shift), 9),
-                                _mm256_set1_epi16(7)));
-}
 /* The f16 in the top nibbles of the four words. */
 ALWAYS_INLINE uint16_t iq1_m_d(const uint8_t *block) {
     unsigned bits = 0;

@@ -48,6 +48,13 @@ ALWAYS_INLINE uint32_t load_u32(const void *p) {
     memcpy(&value, p, sizeof value);
     return value;
 }
+/* A byte of ones for every bit that is set. */
+ALWAYS_INLINE __m256i bytes_of_bits(uint32_t bits) {
+    const __m256i spread = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
+    const __m256i select = _mm256_set1_epi64x((long long)0x8040201008040201u);
+    __m256i bytes = _mm256_shuffle_epi8(_mm256_set1_epi32((int)bits), spread);
+    return _mm256_cmpeq_epi8(_mm256_and_si256(bytes, select), select);
+}
 ALWAYS_INLINE float fused_multiply_add(float a, float b, float c) {
     return _mm_cvtss_f32(_mm_fmadd_ss(_mm_set_ss(a), _mm_set_ss(b), _mm_set_ss(c)));
 }
