@@ -35,15 +35,19 @@
     X(level, MATRIX_NVFP4_SPLIT, nvfp4_split)     \
     X(level, MATRIX_AFFINE, affine)
 
-#define LEVEL_SMALL_PRODUCTS(X, level) \
-    X(level, DTYPE_TQ1_0, tq1_0)       \
-    X(level, DTYPE_TQ2_0, tq2_0)       \
-    X(level, DTYPE_IQ2_XXS, iq2_xxs)   \
-    X(level, DTYPE_IQ2_XS, iq2_xs)     \
-    X(level, DTYPE_IQ2_S, iq2_s)       \
-    X(level, DTYPE_IQ3_XXS, iq3_xxs)   \
-    X(level, DTYPE_IQ3_S, iq3_s)       \
-    X(level, DTYPE_IQ1_S, iq1_s)       \
+#define LEVEL_FEW_BIT_PRODUCTS(X, level) \
+    X(level, DTYPE_Q1_0, q1_0)           \
+    X(level, DTYPE_Q2_0, q2_0)
+
+#define LEVEL_SMALL_PRODUCTS(X, level) /* of formats with grids, and of ternary ones */ \
+    X(level, DTYPE_TQ1_0, tq1_0)                                                        \
+    X(level, DTYPE_TQ2_0, tq2_0)                                                        \
+    X(level, DTYPE_IQ2_XXS, iq2_xxs)                                                    \
+    X(level, DTYPE_IQ2_XS, iq2_xs)                                                      \
+    X(level, DTYPE_IQ2_S, iq2_s)                                                        \
+    X(level, DTYPE_IQ3_XXS, iq3_xxs)                                                    \
+    X(level, DTYPE_IQ3_S, iq3_s)                                                        \
+    X(level, DTYPE_IQ1_S, iq1_s)                                                        \
     X(level, DTYPE_IQ1_M, iq1_m)
 
 #define LEVEL_FUNCTIONS(X, level)                                                                                              \

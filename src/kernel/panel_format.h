@@ -34,7 +34,7 @@ struct panel_format {
     int offset;
     bool wide;               /* codes of 8 bits */
     unsigned pairs_that_fit; /* this many products of pairs can be added in 16 bits */
-    unsigned least;          /* rows of activations from which panels win; 1: the format has no vector kernel of its own */
+    unsigned least; /* rows of activations from which panels win (AVX-512); 1: AVX2 and AVX-512 have no other vector kernel of the format */
 };
 
 struct panel_layout {                 /* bytes of one panel, offsets in it; every line of 16 dwords starts at a multiple of 64 */

@@ -306,13 +306,11 @@ ALWAYS_INLINE void iq2_s_subs(const uint8_t *block, __m256i *scale, __m256i *ext
     subs_of_16(nibble_scales(block + offsetof(struct block_iq2_s, scales)), scale, extra);
 }
 
-#define IQ1_M_D SIZE_MAX /* an offset: spread over a block of IQ1_M */
-
 /* The f16 at `offset` of eight blocks. */
 ALWAYS_INLINE __m256 load_halves(const uint8_t *const block[8], size_t offset) {
     uint16_t bits[8];
     for (unsigned r = 0; r < 8; r++)
-        bits[r] = offset == IQ1_M_D ? iq1_m_d(block[r]) : load_u16(block[r] + offset);
+        bits[r] = load_d(block[r], offset);
     return _mm256_cvtph_ps(load_128(bits));
 }
 

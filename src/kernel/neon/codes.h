@@ -40,12 +40,19 @@ ALWAYS_INLINE codes_32 bits_of(const uint8_t *bytes, unsigned from, unsigned cou
     return codes_of(vandq_u8(vshlq_u8(vld1q_u8(bytes), shift), mask), vandq_u8(vshlq_u8(vld1q_u8(bytes + 16), shift), mask));
 }
 ALWAYS_INLINE codes_32 either(codes_32 a, codes_32 b) { return (codes_32){{vorrq_s8(a.val[0], b.val[0]), vorrq_s8(a.val[1], b.val[1])}}; }
+/* A byte of ones for every bit that is set. */
+typedef uint8x16x2_t bytes_of_32;
+ALWAYS_INLINE bytes_of_32 bytes_of_bits(uint32_t bits) {
+    static const uint8_t place[16] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1};
+    static const uint8_t select[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+    uint8x16_t bytes = vreinterpretq_u8_u32(vdupq_n_u32(bits)), first = vld1q_u8(place), mask = vld1q_u8(select);
+    return (bytes_of_32){{vtstq_u8(vqtbl1q_u8(bytes, first), mask), vtstq_u8(vqtbl1q_u8(bytes, vaddq_u8(first, vdupq_n_u8(2))), mask)}};
+}
 /* 32 bits as codes of 16 and 0. */
 ALWAYS_INLINE codes_32 fifth_bits(const uint8_t *bits) {
-    static const uint8_t select[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
-    uint8x16_t mask = vld1q_u8(select), sixteen = vdupq_n_u8(16);
-    uint8x16_t low = vcombine_u8(vdup_n_u8(bits[0]), vdup_n_u8(bits[1])), high = vcombine_u8(vdup_n_u8(bits[2]), vdup_n_u8(bits[3]));
-    return codes_of(vandq_u8(vtstq_u8(low, mask), sixteen), vandq_u8(vtstq_u8(high, mask), sixteen));
+    bytes_of_32 set = bytes_of_bits(load_u32(bits));
+    uint8x16_t sixteen = vdupq_n_u8(16);
+    return codes_of(vandq_u8(set.val[0], sixteen), vandq_u8(set.val[1], sixteen));
 }
 
 /* ---- blocks of 32 ---- */

@@ -4,6 +4,7 @@
 #include "kernel/neon/panel.h"
 
 #include "base/check.h"
+#include "kernel/neon/codes_iq.h"
 #include "kernel/neon/run_terms.h"
 #include "kernel/wide/panel_split_body.inc"
 
@@ -39,23 +40,37 @@ ALWAYS_INLINE void store_16_codes(int32x4_t r[4], unsigned quad, bool eights, ui
         vst1q_s32((int32_t *)(void *)(out + (eights ? 128 * (j / 2) + 32 * quad + 16 * (j % 2) : 64 * j + 16 * quad)), r[j]);
 }
 
+/* Codes 32 k .. of a block in each row. */
+ALWAYS_INLINE void fill_32_codes(const uint8_t *const rows[PANEL_ROWS], size_t block_offset, codes_fn *codes, unsigned k, bool eights,
+                                 uint8_t *out) {
+    for (unsigned quad = 0; quad < 4; quad++) {
+        int32x4_t low[4], high[4];
+#pragma GCC unroll 4
+        for (unsigned r = 0; r < 4; r++) {
+            codes_32 x = codes(rows[4 * quad + r] + block_offset, k);
+            low[r] = vreinterpretq_s32_s8(x.val[0]);
+            high[r] = vreinterpretq_s32_s8(x.val[1]);
+        }
+        store_16_codes(low, quad, eights, out);
+        store_16_codes(high, quad, eights, out + 4 * 64);
+    }
+}
+
 /* Blocks of `elements` codes and block_bytes bytes. */
 ALWAYS_INLINE void fill_codes(const uint8_t *const rows[PANEL_ROWS], size_t cols, codes_fn *codes, size_t elements, size_t block_bytes,
                               bool eights, uint8_t *out) {
     for (size_t b = 0; b < cols / elements; b++)
 #pragma GCC unroll 8
         for (unsigned k = 0; k < elements / 32; k++, out += 8 * 64)
-            for (unsigned quad = 0; quad < 4; quad++) {
-                int32x4_t low[4], high[4];
-#pragma GCC unroll 4
-                for (unsigned r = 0; r < 4; r++) {
-                    codes_32 x = codes(rows[4 * quad + r] + b * block_bytes, k);
-                    low[r] = vreinterpretq_s32_s8(x.val[0]);
-                    high[r] = vreinterpretq_s32_s8(x.val[1]);
-                }
-                store_16_codes(low, quad, eights, out);
-                store_16_codes(high, quad, eights, out + 4 * 64);
-            }
+            fill_32_codes(rows, b * block_bytes, codes, k, eights, out);
+}
+/* The same where a copy for each k is not worth its size. */
+ALWAYS_INLINE void fill_grid_codes(const uint8_t *const rows[PANEL_ROWS], size_t cols, codes_fn *codes, size_t elements, size_t block_bytes,
+                                   bool eights, uint8_t *out) {
+    for (size_t b = 0; b < cols / elements; b++)
+#pragma GCC unroll 1
+        for (unsigned k = 0; k < elements / 32; k++, out += 8 * 64)
+            fill_32_codes(rows, b * block_bytes, codes, k, eights, out);
 }
 
 /* Codes of a bit stream. */
@@ -102,26 +117,37 @@ ALWAYS_INLINE void fill_stream(const struct matrix *w, bool offset, const uint8_
     }
 }
 
-#define CODES(type, name, elements)                                                                  \
-    case DTYPE_##type:                                                                               \
-        fill_codes(rows, w->cols, name##_codes, elements, sizeof(struct block_##name), eights, out); \
+#define CODES(type, fill, name, elements)                                                      \
+    case DTYPE_##type:                                                                         \
+        fill(rows, w->cols, name##_codes, elements, sizeof(struct block_##name), eights, out); \
         break
 ALWAYS_INLINE void fill_all_codes(const struct matrix *w, const uint8_t *const rows[PANEL_ROWS], bool eights, uint8_t *out) {
     switch (w->format) {
-        CODES(Q4_0, q4_0, 32);
-        CODES(Q4_1, q4_1, 32);
-        CODES(Q5_0, q5_0, 32);
-        CODES(Q5_1, q5_1, 32);
-        CODES(Q8_0, q8_0, 32);
-        CODES(IQ4_NL, iq4_nl, 32);
-        CODES(MXFP4, mxfp4, 32);
-        CODES(NVFP4, nvfp4, 64);
-        CODES(Q2_K, q2_k, 256);
-        CODES(Q3_K, q3_k, 256);
-        CODES(Q4_K, q4_k, 256);
-        CODES(Q5_K, q5_k, 256);
-        CODES(Q6_K, q6_k, 256);
-        CODES(IQ4_XS, iq4_xs, 256);
+        CODES(Q4_0, fill_codes, q4_0, 32);
+        CODES(Q4_1, fill_codes, q4_1, 32);
+        CODES(Q5_0, fill_codes, q5_0, 32);
+        CODES(Q5_1, fill_codes, q5_1, 32);
+        CODES(Q8_0, fill_codes, q8_0, 32);
+        CODES(IQ4_NL, fill_codes, iq4_nl, 32);
+        CODES(MXFP4, fill_codes, mxfp4, 32);
+        CODES(NVFP4, fill_codes, nvfp4, 64);
+        CODES(Q2_K, fill_codes, q2_k, 256);
+        CODES(Q3_K, fill_codes, q3_k, 256);
+        CODES(Q4_K, fill_codes, q4_k, 256);
+        CODES(Q5_K, fill_codes, q5_k, 256);
+        CODES(Q6_K, fill_codes, q6_k, 256);
+        CODES(IQ4_XS, fill_codes, iq4_xs, 256);
+        CODES(IQ2_XXS, fill_grid_codes, iq2_xxs, 256);
+        CODES(IQ2_XS, fill_grid_codes, iq2_xs, 256);
+        CODES(IQ2_S, fill_grid_codes, iq2_s, 256);
+        CODES(IQ3_XXS, fill_grid_codes, iq3_xxs, 256);
+        CODES(IQ3_S, fill_grid_codes, iq3_s, 256);
+        CODES(IQ1_S, fill_grid_codes, iq1_s, 256);
+        CODES(IQ1_M, fill_grid_codes, iq1_m, 256);
+        CODES(TQ1_0, fill_grid_codes, tq1_0, 256);
+        CODES(TQ2_0, fill_codes, tq2_0, 256);
+        CODES(Q1_0, fill_codes, q1_0, 128);
+        CODES(Q2_0, fill_codes, q2_0, 64);
     case MATRIX_MXFP4_SPLIT:
     case MATRIX_NVFP4_SPLIT:
         fill_codes(rows, w->cols, fp4_stream_codes, 32, 16, eights, out);
@@ -159,22 +185,23 @@ ALWAYS_INLINE void store_subs(const uint8_t *const block[4], subs_fn *subs, size
         store_16_codes(high, quad, false, out + 4 * 64);
 }
 
-/* Blocks of block_bytes with an f16 scale at d_offset and a factor of the bias at m_offset. */
+/* Blocks of block_bytes with an f16 scale at d_offset, which is multiplied by `factor`, and a factor of the bias at m_offset. */
 ALWAYS_INLINE void fill_scales(const struct panel_format *f, const struct panel_layout *l, const uint8_t *const rows[PANEL_ROWS],
-                               size_t block_bytes, size_t d_offset, size_t m_offset, subs_fn *scales, subs_fn *mins, uint8_t *panel) {
+                               size_t block_bytes, size_t d_offset, size_t m_offset, float factor, subs_fn *scales, subs_fn *mins,
+                               uint8_t *panel) {
     for (size_t run = 0; run < l->runs; run++)
         for (unsigned quad = 0; quad < 4; quad++) {
             const uint8_t *block[4];
             uint16_t d[4], m[4];
             for (unsigned r = 0; r < 4; r++) {
                 block[r] = rows[4 * quad + r] + run * block_bytes;
-                d[r] = load_u16(block[r] + d_offset);
+                d[r] = load_d(block[r], d_offset);
                 m[r] = m_offset == NOTHING ? 0 : load_u16(block[r] + m_offset);
             }
-            vst1q_f32((float *)(void *)(panel + l->d + 64 * run + 16 * quad), floats_of_f16(vld1_u16(d)));
+            vst1q_f32((float *)(void *)(panel + l->d + 64 * run + 16 * quad), vmulq_n_f32(floats_of_f16(vld1_u16(d)), factor));
             if (m_offset != NOTHING) { /* mins are taken off */
-                float32x4_t factor = floats_of_f16(vld1_u16(m));
-                vst1q_f32((float *)(void *)(panel + l->m + 64 * run + 16 * quad), f->kind == PANEL_SUB_BIAS ? vnegq_f32(factor) : factor);
+                float32x4_t of_bias = floats_of_f16(vld1_u16(m));
+                vst1q_f32((float *)(void *)(panel + l->m + 64 * run + 16 * quad), f->kind == PANEL_SUB_BIAS ? vnegq_f32(of_bias) : of_bias);
             }
             if (scales)
                 store_subs(block, scales, l->pairs, quad, panel + l->scale + 64 * run * l->pairs);
@@ -198,25 +225,37 @@ static void fill_fp4_scales(const struct matrix *w, const struct panel_layout *l
         }
 }
 
-#define SCALES(type, name, m_offset, scales, mins)                                                                             \
-    case DTYPE_##type:                                                                                                         \
-        fill_scales(f, l, rows, sizeof(struct block_##name), offsetof(struct block_##name, d), m_offset, scales, mins, panel); \
+#define SCALES(type, name, d_offset, m_offset, factor, scales, mins)                                           \
+    case DTYPE_##type:                                                                                         \
+        fill_scales(f, l, rows, sizeof(struct block_##name), d_offset, m_offset, factor, scales, mins, panel); \
         break
+#define D(name) offsetof(struct block_##name, d)
 static void fill_all_scales(const struct matrix *w, const struct panel_format *f, const struct panel_layout *l,
                             const uint8_t *const rows[PANEL_ROWS], const size_t row[PANEL_ROWS], uint8_t *panel) {
     switch (w->format) {
-        SCALES(Q4_0, q4_0, NOTHING, NULL, NULL);
-        SCALES(Q4_1, q4_1, offsetof(struct block_q4_1, m), NULL, NULL);
-        SCALES(Q5_0, q5_0, NOTHING, NULL, NULL);
-        SCALES(Q5_1, q5_1, offsetof(struct block_q5_1, m), NULL, NULL);
-        SCALES(Q8_0, q8_0, NOTHING, NULL, NULL);
-        SCALES(IQ4_NL, iq4_nl, NOTHING, NULL, NULL);
-        SCALES(Q2_K, q2_k, offsetof(struct block_q2_k, dmin), q2_k_scales, q2_k_mins);
-        SCALES(Q3_K, q3_k, NOTHING, q3_k_scales, NULL);
-        SCALES(Q4_K, q4_k, offsetof(struct block_q4_k, dmin), k4_scales_mins, k4_mins);
-        SCALES(Q5_K, q5_k, offsetof(struct block_q5_k, dmin), k4_scales_mins, k4_mins);
-        SCALES(Q6_K, q6_k, NOTHING, q6_k_scales, NULL);
-        SCALES(IQ4_XS, iq4_xs, NOTHING, iq4_xs_scales, NULL);
+        SCALES(Q4_0, q4_0, D(q4_0), NOTHING, 1, NULL, NULL);
+        SCALES(Q4_1, q4_1, D(q4_1), offsetof(struct block_q4_1, m), 1, NULL, NULL);
+        SCALES(Q5_0, q5_0, D(q5_0), NOTHING, 1, NULL, NULL);
+        SCALES(Q5_1, q5_1, D(q5_1), offsetof(struct block_q5_1, m), 1, NULL, NULL);
+        SCALES(Q8_0, q8_0, D(q8_0), NOTHING, 1, NULL, NULL);
+        SCALES(IQ4_NL, iq4_nl, D(iq4_nl), NOTHING, 1, NULL, NULL);
+        SCALES(Q2_K, q2_k, D(q2_k), offsetof(struct block_q2_k, dmin), 1, q2_k_scales, q2_k_mins);
+        SCALES(Q3_K, q3_k, D(q3_k), NOTHING, 1, q3_k_scales, NULL);
+        SCALES(Q4_K, q4_k, D(q4_k), offsetof(struct block_q4_k, dmin), 1, k4_scales_mins, k4_mins);
+        SCALES(Q5_K, q5_k, D(q5_k), offsetof(struct block_q5_k, dmin), 1, k4_scales_mins, k4_mins);
+        SCALES(Q6_K, q6_k, D(q6_k), NOTHING, 1, q6_k_scales, NULL);
+        SCALES(IQ4_XS, iq4_xs, D(iq4_xs), NOTHING, 1, iq4_xs_scales, NULL);
+        SCALES(IQ2_XXS, iq2_xxs, D(iq2_xxs), NOTHING, 0.125f, iq2_xxs_scales, NULL);
+        SCALES(IQ2_XS, iq2_xs, D(iq2_xs), NOTHING, 0.125f, iq2_xs_scales, NULL);
+        SCALES(IQ2_S, iq2_s, D(iq2_s), NOTHING, 0.125f, iq2_s_scales, NULL);
+        SCALES(IQ3_XXS, iq3_xxs, D(iq3_xxs), NOTHING, 0.25f, iq3_xxs_scales, NULL);
+        SCALES(IQ3_S, iq3_s, D(iq3_s), NOTHING, 1, iq3_s_scales, NULL);
+        SCALES(IQ1_S, iq1_s, D(iq1_s), NOTHING, 0.125f, iq1_s_scales, NULL);
+        SCALES(IQ1_M, iq1_m, IQ1_M_D, NOTHING, 0.125f, iq1_m_scales, NULL);
+        SCALES(TQ1_0, tq1_0, D(tq1_0), NOTHING, 1, NULL, NULL);
+        SCALES(TQ2_0, tq2_0, D(tq2_0), NOTHING, 1, NULL, NULL);
+        SCALES(Q1_0, q1_0, D(q1_0), NOTHING, 1, NULL, NULL);
+        SCALES(Q2_0, q2_0, D(q2_0), NOTHING, 1, NULL, NULL);
     case DTYPE_NVFP4:
     case DTYPE_MXFP4:
         fill_fp4_scales(w, l, rows, panel);
@@ -227,6 +266,7 @@ static void fill_all_scales(const struct matrix *w, const struct panel_format *f
     }
 }
 #undef SCALES
+#undef D
 
 /* ---- the panel ---- */
 
@@ -259,11 +299,12 @@ void i8mm_panel_fill(const struct matrix *w, const struct panel_format *f, const
 }
 
 bool neon_panel_format(const struct matrix *w, struct panel_format *out) {
-    if (!panel_format_of(w, out) || out->least == 1)
-        return false;
+    bool found = panel_format_of(w, out);
+    if (out->least == 1)
+        out->least = MATMUL_MANY; /* these have vector kernels here */
     if (w->format == MATRIX_INT_GROUPS || w->format == MATRIX_INT8_GROUPS)
         out->least = 1; /* plain C is all that these have else */
-    return true;
+    return found;
 }
 
 void neon_panel_sums(const struct panel_format *f, const struct panel_layout *l, int offset, const int16_t *sums, int32_t *out) {
