@@ -27,28 +27,32 @@
     X(level, DTYPE_Q4_K, q4_k)                    \
     X(level, DTYPE_Q5_K, q5_k)                    \
     X(level, DTYPE_Q6_K, q6_k)                    \
+    X(level, DTYPE_TQ1_0, tq1_0)                  \
+    X(level, DTYPE_TQ2_0, tq2_0)                  \
+    X(level, DTYPE_IQ2_XXS, iq2_xxs)              \
+    X(level, DTYPE_IQ2_XS, iq2_xs)                \
+    X(level, DTYPE_IQ2_S, iq2_s)                  \
+    X(level, DTYPE_IQ3_XXS, iq3_xxs)              \
+    X(level, DTYPE_IQ3_S, iq3_s)                  \
+    X(level, DTYPE_IQ1_S, iq1_s)                  \
+    X(level, DTYPE_IQ1_M, iq1_m)                  \
     X(level, DTYPE_IQ4_NL, iq4_nl)                \
     X(level, DTYPE_IQ4_XS, iq4_xs)                \
     X(level, DTYPE_MXFP4, mxfp4)                  \
     X(level, DTYPE_NVFP4, nvfp4)                  \
     X(level, MATRIX_MXFP4_SPLIT, mxfp4_split)     \
     X(level, MATRIX_NVFP4_SPLIT, nvfp4_split)     \
-    X(level, MATRIX_AFFINE, affine)
+    X(level, MATRIX_AFFINE, affine)               \
+    X(level, MATRIX_INT_GROUPS, int_groups)       \
+    X(level, MATRIX_INT8_GROUPS, int_groups)      \
+    X(level, MATRIX_AWQ, packed)                  \
+    X(level, MATRIX_GPTQ, packed)                 \
+    X(level, MATRIX_GPTQ_V2, packed)
 
-#define LEVEL_FEW_BIT_PRODUCTS(X, level) \
-    X(level, DTYPE_Q1_0, q1_0)           \
+/* Of formats that have panels alone where panels win for every number of rows. */
+#define LEVEL_SMALL_PRODUCTS(X, level) \
+    X(level, DTYPE_Q1_0, q1_0)         \
     X(level, DTYPE_Q2_0, q2_0)
-
-#define LEVEL_SMALL_PRODUCTS(X, level) /* of formats with grids, and of ternary ones */ \
-    X(level, DTYPE_TQ1_0, tq1_0)                                                        \
-    X(level, DTYPE_TQ2_0, tq2_0)                                                        \
-    X(level, DTYPE_IQ2_XXS, iq2_xxs)                                                    \
-    X(level, DTYPE_IQ2_XS, iq2_xs)                                                      \
-    X(level, DTYPE_IQ2_S, iq2_s)                                                        \
-    X(level, DTYPE_IQ3_XXS, iq3_xxs)                                                    \
-    X(level, DTYPE_IQ3_S, iq3_s)                                                        \
-    X(level, DTYPE_IQ1_S, iq1_s)                                                        \
-    X(level, DTYPE_IQ1_M, iq1_m)
 
 #define LEVEL_FUNCTIONS(X, level)                                                                                              \
     X(level, void, matmul_columns, (const struct matmul_args *args))                                                           \
@@ -85,9 +89,3 @@
 #define LEVEL_PRODUCT_ENTRY(level, format, name) .matmul[format] = level##_matmul_##name,
 #define LEVEL_FUNCTION_ENTRY(level, result, name, parameters) .name = level##_##name,
 #define LEVEL_ENTRIES(level) LEVEL_PRODUCTS(LEVEL_PRODUCT_ENTRY, level) LEVEL_FUNCTIONS(LEVEL_FUNCTION_ENTRY, level)
-
-/* Of the levels that have products of integers with scales, and perhaps zero points, in tensors of their own. */
-#define LEVEL_INT_ENTRIES(level)                                                                                     \
-    .matmul[MATRIX_INT_GROUPS] = level##_matmul_int_groups, .matmul[MATRIX_INT8_GROUPS] = level##_matmul_int_groups, \
-    .matmul[MATRIX_AWQ] = level##_matmul_packed, .matmul[MATRIX_GPTQ] = level##_matmul_packed,                       \
-    .matmul[MATRIX_GPTQ_V2] = level##_matmul_packed,

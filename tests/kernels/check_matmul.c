@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "check.h"
+#include "kernel/level.h"
 #include "tiles_in_c.h"
 
 #define ROWS_MAX 35 /* more than two panels of a matrix product */
@@ -437,6 +438,40 @@ static void rows_do_not_depend_on_company(void **state) {
     }
 }
 
+/* One row of activations meets code of the level: its product, or panels that win for every number of rows. */
+static bool has_own_product(const struct kernel_table *level, unsigned format) {
+    if (level->matmul[format] != kernel_table_for(CPU_ISA_REF)->matmul[format])
+        return true;
+    for (size_t i = 0; i < FORMAT_COUNT && level->matmul_many; i++)
+        if (formats[i].format == format) {
+            struct check_random r = {6};
+            struct matmul_case c;
+            float y[ROWS_MAX + 1];
+            make_case(&c, &formats[i], case_cols(&formats[i], 8), WEIGHTS_RANDOM, CHECK_PLAIN, &r);
+            struct matmul_args args = args_of(&c, 1, 0, ROWS_MAX, y);
+            bool done = level->matmul_many(&args, check_guarded(&c.memory, matmul_many_bytes(level->isa, c.w.cols)));
+            check_release(&c.memory);
+            return done;
+        }
+    return false;
+}
+
+/* No level is without code of its own for a format or for a function that others have. */
+static void nothing_is_left_to_ref(void **state) {
+    (void)state;
+    const struct kernel_table *level, *ref = kernel_table_for(CPU_ISA_REF);
+    for (unsigned l = 0; (level = check_level(l)) != NULL; l++) {
+        for (unsigned f = 0; f < MATRIX_FORMAT_COUNT; f++)
+            if (ref->matmul[f] && !has_own_product(level, f))
+                fail_msg("level %s has plain C for %s", cpu_isa_name(level->isa), matrix_format_name(f));
+#define OWN(name_of_level, result, name, parameters) \
+    if (level->name == ref->name)                    \
+        fail_msg("level %s has plain C for %s", cpu_isa_name(level->isa), #name_of_level #name);
+        LEVEL_FUNCTIONS(OWN, )
+#undef OWN
+    }
+}
+
 /* The question that is asked before tiles are used has the right answer for right ones; and the level is there where it was found. */
 static void tiles_are_tried(void **state) {
     (void)state;
@@ -449,13 +484,10 @@ static void tiles_are_tried(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ref_equals_double),
-        cmocka_unit_test(levels_equal_ref),
-        cmocka_unit_test(large_products_equal_ref),
-        cmocka_unit_test(integer_sums_do_not_overflow),
-        cmocka_unit_test(decoded_product_equals_ref),
-        cmocka_unit_test(rows_do_not_depend_on_company),
-        cmocka_unit_test(tiles_are_tried),
+        cmocka_unit_test(ref_equals_double),          cmocka_unit_test(levels_equal_ref),
+        cmocka_unit_test(large_products_equal_ref),   cmocka_unit_test(integer_sums_do_not_overflow),
+        cmocka_unit_test(decoded_product_equals_ref), cmocka_unit_test(rows_do_not_depend_on_company),
+        cmocka_unit_test(nothing_is_left_to_ref),     cmocka_unit_test(tiles_are_tried),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,12 +6,8 @@
 #include "kernel/level.h"
 
 DECLARE_LEVEL(avx2)
-LEVEL_SMALL_PRODUCTS(LEVEL_PRODUCT_PROTOTYPE, avx2)
-void avx2_matmul_int_groups(const struct matmul_args *args);
-void avx2_matmul_packed(const struct matmul_args *args);
 bool avx2_matmul_many(const struct matmul_args *args, uint8_t *scratch);
 void avx2_matmul_many_floats(const struct matmul_args *args, uint8_t *scratch); /* F32, F16, BF16 with columns side by side */
 
 /* Initialisers of a kernel_table: what is better here than in ref/. */
-#define AVX2_ENTRIES \
-    LEVEL_ENTRIES(avx2) LEVEL_SMALL_PRODUCTS(LEVEL_PRODUCT_ENTRY, avx2) LEVEL_INT_ENTRIES(avx2).matmul_many = avx2_matmul_many
+#define AVX2_ENTRIES LEVEL_ENTRIES(avx2).matmul_many = avx2_matmul_many

@@ -3,6 +3,7 @@
  * and matmul_int_body.inc.
  */
 #include "kernel/avx2/avx2.h"
+#include "kernel/avx2/octets.h"
 #include "kernel/avx2/run_terms.h"
 
 /* Eight sums of four products. Codes of 8 bits go in two parts, since pairs of products with them exceed 16 bits. */

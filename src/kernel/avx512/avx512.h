@@ -6,11 +6,8 @@
 #include "kernel/level.h"
 
 DECLARE_LEVEL(avx512)
-LEVEL_SMALL_PRODUCTS(LEVEL_PRODUCT_PROTOTYPE, avx512)
-void avx512_matmul_int_groups(const struct matmul_args *args);
-void avx512_matmul_packed(const struct matmul_args *args);
 bool avx512_matmul_many(const struct matmul_args *args, uint8_t *scratch);
 void avx512_matmul_many_floats(const struct matmul_args *args, uint8_t *scratch); /* F32, F16, BF16 with columns side by side */
 
 /* Initialisers of a kernel_table: what is better here than in avx2/. */
-#define AVX512_ENTRIES LEVEL_ENTRIES(avx512) LEVEL_SMALL_PRODUCTS(LEVEL_PRODUCT_ENTRY, avx512) LEVEL_INT_ENTRIES(avx512).matmul_many = avx512_matmul_many
+#define AVX512_ENTRIES LEVEL_ENTRIES(avx512).matmul_many = avx512_matmul_many

@@ -1,10 +1,11 @@
 /*
  * matmul_packed: products of AWQ and GPTQ codes; see kernel/wide/matmul_packed_body.inc.
  */
+#include "kernel/avx2/octets.h"
 #include "kernel/avx2/run_terms.h"
 #include "kernel/avx512/avx512.h"
 
-ALWAYS_INLINE __m256i dot_4(__m256i sum, __m256i codes, __m256i q, bool wide_codes) {
+ALWAYS_INLINE ints_8 dot_4(ints_8 sum, ints_8 codes, ints_8 q, bool wide_codes) {
     (void)wide_codes;
     return _mm256_dpbusd_epi32(sum, codes, q);
 }

@@ -4,6 +4,7 @@
  */
 #include "kernel/avx512/avx512.h"
 #include "kernel/avx512/simd.h"
+#include "kernel/avx2/octets.h"
 #include "kernel/avx2/run_terms.h"
 
 /* Codes were stored 32 at a time; a load of 64 would wait for both stores to reach the cache. */

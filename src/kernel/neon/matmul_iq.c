@@ -4,19 +4,15 @@
 #include "kernel/neon/neon.h"
 #include "kernel/neon/strips.h"
 
-/* Unpacking is long: one copy for one token and one for some. */
-#define PRODUCT(name, elements, d_offset, factor, dot, ...)                                                                      \
-    static __attribute__((noinline)) void name##_block(const uint8_t *block, const struct activation *x, unsigned tokens,        \
-                                                       int32x4_t sum[TOKENS], int32x4_t bias[TOKENS]) {                          \
-        (void)bias;                                                                                                              \
-        if (tokens == 1)                                                                                                         \
-            dot(block, name##_codes, __VA_ARGS__, x, 1, sum);                                                                    \
-        else                                                                                                                     \
-            dot(block, name##_codes, __VA_ARGS__, x, tokens, sum);                                                               \
-    }                                                                                                                            \
-    void neon_matmul_##name(const struct matmul_args *args) {                                                                    \
-        walk_matrix(args, name##_block, (struct strip_format){elements, sizeof(struct block_##name), d_offset, NO_MIN, factor}); \
-    }
+#define LEVEL(name) neon_##name
+
+#define PRODUCT(name, elements, d_offset, factor, dot, ...)                                                                   \
+    ALWAYS_INLINE void name##_block(const uint8_t *block, const struct activation *x, unsigned tokens, int32x4_t sum[TOKENS], \
+                                    int32x4_t bias[TOKENS]) {                                                                 \
+        (void)bias;                                                                                                           \
+        dot(block, name##_codes, __VA_ARGS__, x, tokens, sum);                                                                \
+    }                                                                                                                         \
+    STRIP_PRODUCT(name, elements, d_offset, NO_MIN, factor)
 #define OF_32(name, factor) PRODUCT(name, 256, offsetof(struct block_##name, d), factor, scaled_dot_32, name##_scales(block))
 #define OF_16(name, d_offset, factor) PRODUCT(name, 256, d_offset, factor, scaled_dot_16, name##_scales(block))
 #define PLAIN(name, elements) PRODUCT(name, elements, offsetof(struct block_##name, d), 1, plain_dot, elements)

@@ -4,6 +4,8 @@
 #include "kernel/neon/neon.h"
 #include "kernel/neon/strips.h"
 
+#define LEVEL(name) neon_##name
+
 /* Sums of eight products of 16-bit numbers, in four parts. */
 ALWAYS_INLINE int32x4_t dot_8(int32x4_t sum, int16x8_t a, int16x8_t b) {
     return vmlal_high_s16(vmlal_s16(sum, vget_low_s16(a), vget_low_s16(b)), a, b);
@@ -49,18 +51,10 @@ ALWAYS_INLINE void iq4_xs_block(const uint8_t *block, const struct activation *x
     scaled_dot_32(block, iq4_xs_codes, iq4_xs_scales(block), x, tokens, sum);
 }
 
-#define FORMAT(type, min_offset) \
-    (struct strip_format) { 256, sizeof(struct type), offsetof(struct type, d), min_offset, 1 }
-
-void neon_matmul_q2_k(const struct matmul_args *args) {
-    walk_matrix(args, q2_k_block, FORMAT(block_q2_k, offsetof(struct block_q2_k, dmin)));
-}
-void neon_matmul_q3_k(const struct matmul_args *args) { walk_matrix(args, q3_k_block, FORMAT(block_q3_k, NO_MIN)); }
-void neon_matmul_q4_k(const struct matmul_args *args) {
-    walk_matrix(args, q4_k_block, FORMAT(block_q4_k, offsetof(struct block_q4_k, dmin)));
-}
-void neon_matmul_q5_k(const struct matmul_args *args) {
-    walk_matrix(args, q5_k_block, FORMAT(block_q5_k, offsetof(struct block_q5_k, dmin)));
-}
-void neon_matmul_q6_k(const struct matmul_args *args) { walk_matrix(args, q6_k_block, FORMAT(block_q6_k, NO_MIN)); }
-void neon_matmul_iq4_xs(const struct matmul_args *args) { walk_matrix(args, iq4_xs_block, FORMAT(block_iq4_xs, NO_MIN)); }
+#define PRODUCT(name, min_offset) STRIP_PRODUCT(name, 256, offsetof(struct block_##name, d), min_offset, 1)
+PRODUCT(q2_k, offsetof(struct block_q2_k, dmin))
+PRODUCT(q3_k, NO_MIN)
+PRODUCT(q4_k, offsetof(struct block_q4_k, dmin))
+PRODUCT(q5_k, offsetof(struct block_q5_k, dmin))
+PRODUCT(q6_k, NO_MIN)
+PRODUCT(iq4_xs, NO_MIN)

@@ -6,7 +6,6 @@
 #include "kernel/level.h"
 
 DECLARE_LEVEL(neon)
-LEVEL_FEW_BIT_PRODUCTS(LEVEL_PRODUCT_PROTOTYPE, neon)
 LEVEL_SMALL_PRODUCTS(LEVEL_PRODUCT_PROTOTYPE, neon)
 bool neon_matmul_many(const struct matmul_args *args, uint8_t *scratch);
 void neon_matmul_many_floats(const struct matmul_args *args, uint8_t *scratch); /* F32, F16, BF16 with columns side by side */
@@ -14,4 +13,4 @@ void neon_matmul_many_floats(const struct matmul_args *args, uint8_t *scratch); 
 /* Initialisers of a kernel_table: what is better here than in ref/. */
 #define NEON_ENTRIES    \
     LEVEL_ENTRIES(neon) \
-    LEVEL_FEW_BIT_PRODUCTS(LEVEL_PRODUCT_ENTRY, neon) LEVEL_SMALL_PRODUCTS(LEVEL_PRODUCT_ENTRY, neon).matmul_many = neon_matmul_many
+    LEVEL_SMALL_PRODUCTS(LEVEL_PRODUCT_ENTRY, neon).matmul_many = neon_matmul_many

@@ -302,8 +302,6 @@ bool neon_panel_format(const struct matrix *w, struct panel_format *out) {
     bool found = panel_format_of(w, out);
     if (out->least == 1)
         out->least = MATMUL_MANY; /* these have vector kernels here */
-    if (w->format == MATRIX_INT_GROUPS || w->format == MATRIX_INT8_GROUPS)
-        out->least = 1; /* plain C is all that these have else */
     return found;
 }
 

@@ -84,15 +84,13 @@ ALWAYS_INLINE void add_8_terms(float lane[8], const float d[8], const float m[8]
     }
 }
 
-/* Four sums, added to `sum`, of products of 32 codes and activations. Codes of 8 bits are 128 more than signed bytes hold. */
+/* Four sums, added to `sum`, of products of 32 codes and activations. */
 ALWAYS_INLINE int32x4_t run_dot(int32x4_t sum, const uint8_t *codes, const int8_t *q, bool wide_codes) {
-    codes_32 c = load_32(codes), x = load_32(q), half = {{vdupq_n_s8(64), vdupq_n_s8(64)}};
-    if (!wide_codes)
-        return dot_32(sum, c, x);
-    return dot_32(dot_32(dot_32(sum, less(c, -128), x), half, x), half, x);
+    codes_32 c = load_32(codes);
+    return dot_32(sum, wide_codes ? less(c, -128) : c, load_32(q));
 }
 
-/* Integer sums of eight runs of 16, 32, 64 or 128 codes. */
+/* Integer sums of eight runs of 16, 32, 64 or 128 codes; those of 8 bits are taken as 128 less. */
 ALWAYS_INLINE void run_dots(const uint8_t *codes, const int8_t *q, unsigned run, bool wide_codes, int32_t sum[8]) {
     int32x4_t v[8], zero = vdupq_n_s32(0);
 #pragma GCC unroll 8

@@ -147,3 +147,23 @@ ALWAYS_INLINE void walk_matrix(const struct matmul_args *args, block_fn *block, 
             walk_strip(args, &layout, block, &f, row, token, 1);
     }
 }
+
+/* A product from name##_block, which is out of line, since unpacking is long, with a copy for each number of tokens. */
+#define STRIP_PRODUCT(name, elements, d_offset, min_offset, factor)                                                           \
+    static __attribute__((noinline)) void name##_of_tokens(const uint8_t *block, const struct activation *x, unsigned tokens, \
+                                                           int32x4_t sum[TOKENS], int32x4_t bias[TOKENS]) {                   \
+        switch (tokens) {                                                                                                     \
+        case 1:                                                                                                               \
+            name##_block(block, x, 1, sum, bias);                                                                             \
+            break;                                                                                                            \
+        case 2:                                                                                                               \
+            name##_block(block, x, 2, sum, bias);                                                                             \
+            break;                                                                                                            \
+        default:                                                                                                              \
+            name##_block(block, x, TOKENS, sum, bias);                                                                        \
+        }                                                                                                                     \
+    }                                                                                                                         \
+    void LEVEL(matmul_##name)(const struct matmul_args *args) {                                                               \
+        const struct strip_format f = {elements, sizeof(struct block_##name), d_offset, min_offset, factor};                  \
+        walk_matrix(args, name##_of_tokens, f);                                                                               \
+    }

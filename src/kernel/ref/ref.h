@@ -6,10 +6,7 @@
 #include "kernel/level.h"
 
 DECLARE_LEVEL(ref)
-LEVEL_FEW_BIT_PRODUCTS(LEVEL_PRODUCT_PROTOTYPE, ref)
 LEVEL_SMALL_PRODUCTS(LEVEL_PRODUCT_PROTOTYPE, ref)
-void ref_matmul_int_groups(const struct matmul_args *args); /* INT_GROUPS, INT8_GROUPS */
-void ref_matmul_packed(const struct matmul_args *args);     /* AWQ, GPTQ, GPTQ_V2 */
 void ref_matmul_decoded(const struct matmul_args *args, float *scratch);
 void ref_decode_row(const struct matrix *w, size_t row, float *dst);
 void ref_router(const struct router_args *args);
@@ -19,7 +16,6 @@ void ref_select_top(const float *scores, size_t count, size_t k, uint32_t *posit
 /* clang-format off */
 #define REF_ENTRIES \
     LEVEL_ENTRIES(ref) \
-    LEVEL_INT_ENTRIES(ref) \
-    LEVEL_FEW_BIT_PRODUCTS(LEVEL_PRODUCT_ENTRY, ref) LEVEL_SMALL_PRODUCTS(LEVEL_PRODUCT_ENTRY, ref) \
+    LEVEL_SMALL_PRODUCTS(LEVEL_PRODUCT_ENTRY, ref) \
     .matmul_f32 = ref_matmul_decoded, .decode_row = ref_decode_row, .router = ref_router, .select_top = ref_select_top
 /* clang-format on */
