@@ -205,7 +205,7 @@ void memory_region_destroy(struct memory_region *region) {
     if (region->data) {
         size_t map_bytes = mapped_bytes(region);
         CHECK(munmap(region->data, map_bytes) == 0);
-        atomic_fetch_sub(&memory.owner_bytes[region->owner], map_bytes);
+        atomic_fetch_sub(&memory.owner_bytes[region->owner], map_bytes - region->absent_bytes);
         if (region->locked)
             atomic_fetch_sub(&memory.locked_bytes, map_bytes);
     }
@@ -234,6 +234,13 @@ void memory_region_discard(struct memory_region *region, size_t offset_bytes, si
     CHECK(madvise(data, last - first, MADV_DONTNEED) == 0);
     if (region->locked && !lock_pages(data, last - first))
         memory_region_unlock(region); /* all of it: the next discard meets no page that is locked */
+}
+
+void memory_region_set_absent(struct memory_region *region, size_t absent_bytes) {
+    absent_bytes = absent_bytes / page_bytes() * page_bytes();
+    CHECK(absent_bytes <= mapped_bytes(region));
+    atomic_fetch_add(&memory.owner_bytes[region->owner], region->absent_bytes - absent_bytes); /* wraps around when it shrinks */
+    region->absent_bytes = absent_bytes;
 }
 
 /* ---- what is in use ---- */

@@ -41,6 +41,7 @@ void memory_free(void *block); /* NULL is allowed */
 struct memory_region {
     uint8_t *data; /* page-aligned; NULL when size_bytes is 0 */
     size_t size_bytes;
+    size_t absent_bytes; /* of it, given back and not counted (memory_region_set_absent) */
     enum memory_owner owner;
     bool locked; /* pages cannot be swapped out */
 };
@@ -62,8 +63,11 @@ void memory_region_destroy(struct memory_region *region); /* a zeroed region is 
 void memory_region_unlock(struct memory_region *region); /* its pages may be swapped out, or dropped when they are a file's */
 /* Gives the pages of [offset, offset + size) back to the system; they read as zeros afterwards. Offsets are rounded inwards to pages. */
 void memory_region_discard(struct memory_region *region, size_t offset_bytes, size_t size_bytes);
+/* So many bytes of the region, at most its size, were given back and are not used at the moment: its owner's bytes are less by them. */
+void memory_region_set_absent(struct memory_region *region, size_t absent_bytes);
 
-/* Live bytes of an owner's regions in whole pages (MEMORY_OTHER: also heap blocks, as malloc sized them), and of all locked regions. */
+/* Live bytes of an owner's regions in whole pages, without what is absent (MEMORY_OTHER: also heap blocks, as malloc sized them), and of
+ * all locked regions. */
 uint64_t memory_owner_bytes(enum memory_owner owner);
 uint64_t memory_locked_bytes(void);
 

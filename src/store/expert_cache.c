@@ -350,7 +350,7 @@ static void close_slots(struct expert_cache *cache, uint32_t c, uint32_t open_be
 
 uint64_t expert_cache_limit(struct expert_cache *cache, uint64_t limit_bytes) {
     struct size_classes cut = cache->classes;
-    uint64_t bytes = 0;
+    uint64_t bytes = 0, closed_bytes = 0;
     CHECK(cache->leases == 0);
     (void)size_classes_cut(&cut, limit_bytes);
     for (uint32_t c = 0; c < cut.count; c++) {
@@ -366,6 +366,8 @@ uint64_t expert_cache_limit(struct expert_cache *cache, uint64_t limit_bytes) {
         for (uint32_t slot = cache->class_first[c]; slot < cache->class_first[c] + cache->open[c]; slot++)
             cache->held[c] += cache->slots[slot].lost || cache->slots[slot].ahead;
         bytes += cache->open[c] * cut.classes[c].slot_bytes;
+        closed_bytes += (most - cache->open[c]) * cut.classes[c].slot_bytes;
     }
+    memory_region_set_absent(&cache->memory.region, closed_bytes);
     return bytes;
 }

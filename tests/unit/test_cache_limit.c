@@ -72,12 +72,13 @@ static void memory_is_returned(void **state) {
         ASSERT_OK(store_create(&f.options, &f.store, &f.err), f.err);
         for (uint32_t layer = 0; layer < f.layers; layer++)
             any_order(layer, f.experts);
-        uint64_t full = resident_bytes(), all = fixture_stats(&f).cache_limit_bytes;
+        uint64_t full = resident_bytes(), all = fixture_stats(&f).cache_limit_bytes, accounted = memory_owner_bytes(MEMORY_CACHE);
         assert_true(all > 8u << 20);
         for (uint32_t eighths = 7; eighths-- > 0;) {
             limit(all * eighths / 8);
             uint64_t now = fixture_stats(&f).cache_limit_bytes, gone = all - now, rss = resident_bytes();
             assert_true(eighths == 0 || now <= all * eighths / 8);
+            assert_int_equal(memory_owner_bytes(MEMORY_CACHE), accounted - gone);
             if (rss > full - gone + gone / 16 + (256u << 10))
                 fail_msg("%.1f MiB were given back, but the process went from %.1f MiB to %.1f", (double)gone / 0x1p20,
                          (double)full / 0x1p20, (double)rss / 0x1p20);
@@ -87,6 +88,7 @@ static void memory_is_returned(void **state) {
         any_order(0, f.experts);
         limit(UINT64_MAX);
         assert_int_equal(fixture_stats(&f).cache_limit_bytes, all);
+        assert_int_equal(memory_owner_bytes(MEMORY_CACHE), accounted);
         for (uint32_t layer = 0; layer < f.layers; layer++)
             any_order(layer, f.experts);
         uint64_t misses = fixture_stats(&f).misses;
