@@ -100,7 +100,9 @@ static enum status allocate(struct executor *x, struct error *err) {
     x->row_numbers = memory_alloc_array(rows, sizeof *x->row_numbers);
     x->table_pieces = memory_alloc_array((size_t)rows * WEIGHT_SLICES, sizeof *x->table_pieces);
     x->table_targets = memory_alloc_array((size_t)rows * WEIGHT_SLICES, sizeof *x->table_targets);
-    if (!x->rows || !x->tokens || !x->selected || !x->row_numbers || !x->table_pieces || !x->table_targets)
+    x->weights = memory_alloc_array(plan->weight_count + 1, sizeof *x->weights);
+    x->parts = memory_alloc_array(x->options.records->part_count + 1, sizeof *x->parts);
+    if (!x->rows || !x->tokens || !x->selected || !x->row_numbers || !x->table_pieces || !x->table_targets || !x->weights || !x->parts)
         return error_set(err, STATUS_NO_MEMORY, "no memory for passes of %u rows", rows);
     for (uint32_t r = 0; r < rows; r++)
         x->row_numbers[r] = r;
@@ -333,7 +335,9 @@ static enum status run_steps(struct executor *x, uint32_t first_step, uint32_t *
     for (uint32_t s = first_step; s < plan->step_count && status == STATUS_OK; s++) {
         if (executor_cancelled(x))
             status = executor_was_cancelled(err);
-        else
+        else if (x->losses != store_losses(x->options.store))
+            status = executor_bind_weights(x, err);
+        if (status == STATUS_OK)
             status = run_step(x, &plan->steps[s], err);
         if (status != STATUS_OK && status != STATUS_CANCELLED && plan->steps[s].layer >= 0)
             status = error_prefix(err, "layer %d, %s", plan->steps[s].layer, op_kind_name(plan->steps[s].op.kind));

@@ -3,11 +3,11 @@
  *
  * Model      A row is {sequence, position, parent, wants logits}: prompts, batches, drafts and trees are all rows. Rows of one sequence
  * come in increasing position, each the child of the one before (branching trees: refused until a drafter needs them). Weights that stay in
- * memory are bound once at create; for the others each step asks the store. Experts: the union of all rows is wanted at once; what is in
- * memory is computed while the rest loads. Result     rows that want logits get them, in row order, in the logits buffer, valid until the
- * next run. Threads    one owner. *cancel may be set from anywhere; it is looked at before every step and while waiting. Memory     all of
- * it at create. Failure    after an error nothing of the pass counts: KV positions of its rows must be written again. The executor and
- * store are clean.
+ * memory are bound at create, and anew when the store gave some of them back; for the others each step asks the store. Experts: the union
+ * of all rows is wanted at once; what is in memory is computed while the rest loads. Result     rows that want logits get them, in row
+ * order, in the logits buffer, valid until the next run. Threads    one owner. *cancel may be set from anywhere; it is looked at before
+ * every step and while waiting. Memory     all of it at create. Failure    after an error nothing of the pass counts: KV positions of its
+ * rows must be written again. The executor and store are clean.
  */
 #pragma once
 
@@ -35,7 +35,6 @@ struct executor_options {
     uint32_t model;                     /* the plan's place among those of the records */
     const struct record_table *records; /* borrowed */
     struct weight_store *store;         /* borrowed, loaded */
-    const uint8_t *lives;               /* enum weight_life per record, borrowed */
     struct backend *backend;            /* borrowed */
     const struct kv_cache *kv;          /* borrowed */
     const struct kv_cache *target_kv;   /* a drafter: of its target, borrowed; else NULL */
@@ -44,7 +43,7 @@ struct executor_options {
     bool look_ahead;                      /* mixtures are told to the store before their layer, where its cache serves them */
     uint32_t context;                     /* positions that a sequence may have: some rotations depend on it (model/rope.h) */
     const atomic_bool *cancel;            /* or NULL */
-    void (*between_steps)(void *context); /* or NULL: when nothing cached is wanted or leased, many times a pass */
+    void (*between_steps)(void *context); /* or NULL: when nothing is wanted or leased, many times a pass; may limit the store */
     void *context_pointer;
 };
 

@@ -15,10 +15,10 @@ static bool can_ask(const struct executor *x, const struct plan_ahead *ahead) {
     const struct plan *plan = x->options.plan;
     for (int i = 0; i < PLAN_AHEAD_STEPS; i++) {
         uint32_t weight = plan->steps[ahead->steps[i]].weight[0];
-        if (weight != PLAN_NONE && !x->weights[weight].resident)
+        if (weight != PLAN_NONE && x->weights[weight].missing > 0)
             return false;
     }
-    return x->options.lives[executor_expert_record(x, &plan->steps[ahead->mixture], 0)] == WEIGHT_CACHED;
+    return store_life(x->options.store, executor_expert_record(x, &plan->steps[ahead->mixture], 0)) == WEIGHT_CACHED;
 }
 
 /* Runs the steps; *routing is the last one's result. */

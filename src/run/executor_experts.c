@@ -224,7 +224,7 @@ enum status executor_run_experts(struct executor *x, const struct plan_step *ste
         x->trace(x->trace_context,
                  &(struct executor_wanted){
                      .layer = step->layer, .position = x->rows[0].position, .rows = x->row_count, .experts = s->ids, .count = pass.used});
-    pass.cached = pass.used > 0 && x->options.lives[executor_expert_record(x, step, s->ids[0])] != WEIGHT_RESIDENT;
+    pass.cached = pass.used > 0 && store_life(x->options.store, executor_expert_record(x, step, s->ids[0])) != WEIGHT_RESIDENT;
     call->park = NULL;
     if (few && pass.cached) {
         call->park = s->park;

@@ -9,7 +9,7 @@
 struct bound_weight { /* parts of a weight; data is NULL where a lease is needed */
     struct matrix_part *parts;
     uint32_t part_count, record_parts; /* record_parts of them come with each record */
-    bool resident;                     /* all parts are */
+    uint32_t missing;                  /* parts without data */
 };
 
 struct experts_scratch {         /* sized for the largest experts step */
@@ -31,7 +31,8 @@ struct executor {
     float *row_arena, *selected_arena;
     struct bound_weight *weights; /* [plan->weight_count] */
     struct matrix_part *parts;
-    bool streams;                /* some weights that are no experts */
+    uint64_t losses;             /* of the store, when weights were bound */
+    uint32_t missing;            /* of all weights that are no experts */
     struct op_row *rows;         /* [max_rows] */
     uint32_t *tokens, *selected; /* [max_rows] */
     uint32_t *row_numbers;       /* [max_rows] 0, 1, 2 .. */
@@ -63,6 +64,7 @@ bool executor_cancelled(const struct executor *x);
 MUST_CHECK enum status executor_was_cancelled(struct error *err);
 
 /* executor_weights.c */
+/* Notes where what stays lies; again whenever the store has lost some of it (store_losses). */
 MUST_CHECK enum status executor_bind_weights(struct executor *x, struct error *err);
 MUST_CHECK enum status executor_run_matmul(struct executor *x, const struct plan_step *step, struct op_call *call, struct error *err);
 MUST_CHECK enum status executor_run_embed(struct executor *x, const struct plan_step *step, struct op_call *call, struct error *err);

@@ -1,6 +1,8 @@
 /*
  * executor_weights: products with weights that stay, weights that stream, and rows of tables that are only on disk.
  */
+#include <string.h>
+
 #include "base/check.h"
 #include "run/executor_internal.h"
 
@@ -11,24 +13,44 @@
 #define ROWS_LOOKING 8
 #define PARTS_PER_LOOK 4
 
+static uint32_t parts_of_record(const struct bound_weight *bound, uint32_t record) {
+    uint32_t left = bound->part_count - record * bound->record_parts;
+    return left < bound->record_parts ? left : bound->record_parts;
+}
+
 /* The parts that a leased record holds; returns how many. */
 static uint32_t record_parts(const struct plan_weight *weight, const struct weight_records *records, const struct bound_weight *bound,
                              uint32_t record, const struct weight_lease *lease, struct matrix_part *out) {
-    uint32_t first = record * bound->record_parts, count = bound->part_count - first;
-    count = count < bound->record_parts ? count : bound->record_parts;
+    uint32_t first = record * bound->record_parts, count = parts_of_record(bound, record);
     for (uint32_t i = 0; i < count; i++)
         out[i] = record_part(weight, records, first + i, lease->pieces);
     return count;
 }
 
+/* The pin adds nothing: what is resident stays until the store tells of losses. */
+static enum status bind_record(struct executor *x, uint32_t w, uint32_t record, struct error *err) {
+    const struct weight_records *records = &record_table_weights(x->options.records, x->options.model)[w];
+    struct bound_weight *bound = &x->weights[w];
+    struct matrix_part *parts = bound->parts + record * bound->record_parts;
+    weight_id id = records->first_record + record;
+    if (store_life(x->options.store, id) != WEIGHT_RESIDENT) {
+        uint32_t count = parts_of_record(bound, record);
+        memset(parts, 0, count * sizeof *parts);
+        bound->missing += count;
+        return STATUS_OK;
+    }
+    struct weight_lease lease;
+    TRY(store_acquire(x->options.store, id, &lease, err));
+    (void)record_parts(&x->options.plan->weights[w], records, bound, record, &lease, parts);
+    store_release(x->options.store, &lease);
+    return STATUS_OK;
+}
+
 enum status executor_bind_weights(struct executor *x, struct error *err) {
     const struct plan *plan = x->options.plan;
     const struct record_table *table = x->options.records;
-    x->weights = memory_alloc_array(plan->weight_count + 1, sizeof *x->weights);
-    x->parts = memory_alloc_array(table->part_count + 1, sizeof *x->parts);
-    if (!x->weights || !x->parts)
-        return error_set(err, STATUS_NO_MEMORY, "no memory to bind %u weights", plan->weight_count);
     uint32_t used = 0;
+    x->missing = 0;
     for (uint32_t w = 0; w < plan->weight_count; w++) {
         const struct weight_records *records = &record_table_weights(table, x->options.model)[w];
         if (plan->weights[w].experts || records->record_count == 0)
@@ -36,23 +58,23 @@ enum status executor_bind_weights(struct executor *x, struct error *err) {
         struct bound_weight *bound = &x->weights[w];
         *bound = (struct bound_weight){.parts = x->parts + used,
                                        .part_count = record_part_count(&plan->weights[w], records),
-                                       .record_parts = records->parts_per_record,
-                                       .resident = true};
+                                       .record_parts = records->parts_per_record};
         used += bound->part_count;
         CHECK(used <= table->part_count);
-        for (uint32_t r = 0; r < records->record_count; r++) {
-            struct weight_lease lease;
-            if (x->options.lives[records->first_record + r] != WEIGHT_RESIDENT) {
-                bound->resident = false;
-                x->streams = true;
-                continue;
-            }
-            TRY(store_acquire(x->options.store, records->first_record + r, &lease, err));
-            (void)record_parts(&plan->weights[w], records, bound, r, &lease, bound->parts + r * bound->record_parts);
-            store_release(x->options.store, &lease); /* resident for the store's life: the pin adds nothing */
-        }
+        for (uint32_t r = 0; r < records->record_count; r++)
+            TRY(bind_record(x, w, r, err));
+        x->missing += bound->missing;
     }
+    x->losses = store_losses(x->options.store);
     return STATUS_OK;
+}
+
+/* A record that was streamed when weights were bound, and has come to stay. */
+static void bind_late(struct executor *x, struct bound_weight *bound, uint32_t record, const struct matrix_part *parts) {
+    uint32_t count = parts_of_record(bound, record);
+    memcpy(bound->parts + record * bound->record_parts, parts, count * sizeof *parts);
+    bound->missing -= count;
+    x->missing -= count;
 }
 
 /*
@@ -64,7 +86,7 @@ static enum status run_streamed(struct executor *x, const struct plan_step *step
     const struct plan *plan = x->options.plan;
     const struct plan_weight *weight = &plan->weights[step->weight[output]];
     const struct weight_records *records = &record_table_weights(x->options.records, x->options.model)[step->weight[output]];
-    const struct bound_weight *bound = &x->weights[step->weight[output]];
+    struct bound_weight *bound = &x->weights[step->weight[output]];
     struct op op = step->op;
     if (op.kind == OP_MATMUL)
         op.matmul.outputs = 1;
@@ -88,6 +110,8 @@ static enum status run_streamed(struct executor *x, const struct plan_step *step
             uint32_t record = p / bound->record_parts;
             TRY(store_acquire(x->options.store, records->first_record + record, &lease, err));
             count = record_parts(weight, records, bound, record, &lease, streamed);
+            if (store_life(x->options.store, lease.id) == WEIGHT_RESIDENT)
+                bind_late(x, bound, record, streamed);
             call.weight[0] = (struct weight_view){.parts = streamed, .part_count = count};
         }
         call.same_input = *same_input;
@@ -108,10 +132,10 @@ enum status executor_run_matmul(struct executor *x, const struct plan_step *step
     bool resident = true, same_input = false;
     for (uint32_t o = 0; o < outputs; o++) {
         const struct bound_weight *bound = &x->weights[step->weight[o]];
-        resident = resident && bound->resident;
+        resident = resident && bound->missing == 0;
         call->weight[o] = (struct weight_view){.parts = bound->parts, .part_count = bound->part_count};
     }
-    if (resident && (!x->streams || call->rows > ROWS_LOOKING))
+    if (resident && (x->missing == 0 || call->rows > ROWS_LOOKING))
         return executor_compute(x, &step->op, call, err);
     for (uint32_t o = 0; o < outputs; o++)
         TRY(run_streamed(x, step, (int)o, call, &same_input, err));
@@ -151,7 +175,7 @@ static enum status read_table_rows(struct executor *x, uint32_t index, struct ma
 enum status executor_run_embed(struct executor *x, const struct plan_step *step, struct op_call *call, struct error *err) {
     const struct bound_weight *bound = &x->weights[step->weight[0]];
     struct matrix_part table;
-    if (bound->part_count > 0 && bound->resident) {
+    if (bound->part_count > 0 && bound->missing == 0) {
         call->selected = x->tokens;
         call->weight[0] = (struct weight_view){.parts = bound->parts, .part_count = bound->part_count};
         return executor_compute(x, &step->op, call, err);

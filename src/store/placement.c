@@ -137,8 +137,8 @@ static void trunk_deinit(struct trunk *trunk) {
     memory_free(trunk->sizes);
 }
 
-/* Keeps what fits into memory_bytes under a choice and returns its bytes. Marks the kept in `lives` unless it is NULL. */
-static uint64_t keep(const struct trunk *trunk, const struct choice *choice, uint64_t memory_bytes, uint8_t *lives) {
+/* Keeps what fits into memory_bytes under a choice and returns its bytes. Notes what is kept in `out` unless it is NULL. */
+static uint64_t keep(const struct trunk *trunk, const struct choice *choice, uint64_t memory_bytes, struct placement *out) {
     uint64_t kept = trunk->fixed_bytes;
     for (int pass = 0; pass < 2; pass++) /* those above the limit, then the others */
         for (uint32_t i = 0; i < trunk->count; i++) {
@@ -146,8 +146,13 @@ static uint64_t keep(const struct trunk *trunk, const struct choice *choice, uin
             if ((bytes > choice->limit_bytes) != (pass == 0) || bytes > memory_bytes - kept)
                 continue;
             kept += bytes;
-            if (lives)
-                lives[trunk->keep[i]] = WEIGHT_RESIDENT;
+            if (!out)
+                continue;
+            out->lives[trunk->keep[i]] = WEIGHT_RESIDENT;
+            if (pass == 0)
+                continue;
+            out->keep_order[out->keep_count++] = trunk->keep[i];
+            out->keep_bytes += bytes;
         }
     return kept;
 }
@@ -209,21 +214,34 @@ static enum status refuse(const struct placement *out, const struct trunk *trunk
                      text_format_size(budget_bytes, have, sizeof have), out->minimum_bytes - budget_bytes);
 }
 
+/* What streams, and what may. */
+static void order_stream(const struct placement_input *input, const struct choice *choice, struct placement *out) {
+    for (uint32_t i = 0; i < input->stream_count; i++) {
+        uint32_t id = input->stream_order[i];
+        uint64_t bytes = input->records[id].memory_bytes;
+        if (bytes <= choice->limit_bytes)
+            out->stream_order[out->stream_count++] = id;
+        if (out->lives[id] == WEIGHT_STREAMED)
+            out->streamed_bytes = add(out->streamed_bytes, bytes);
+    }
+}
+
 static void place_within(const struct placement_input *input, const struct trunk *trunk, struct size_classes *classes,
                          struct placement *out) {
     uint64_t least = size_classes_bytes(classes, 1);
     uint64_t allowed = smaller(input->budget_bytes / OVERLAP_SHARE, input->budget_bytes - trunk->minimum_bytes);
     uint64_t slots_bytes = larger(least, smaller(size_classes_bytes(classes, input->top_k), allowed));
     uint64_t trunk_bytes = input->budget_bytes - slots_bytes;
-    struct choice choice = {.limit_bytes = UINT64_MAX, .resident_bytes = trunk->total_bytes};
+    struct choice choice = {.resident_bytes = trunk->total_bytes}; /* all are above the limit */
     if (trunk_bytes < trunk->total_bytes)
         choice = choose(trunk, trunk_bytes);
     for (uint32_t id = 0; id < input->record_count; id++)
         out->lives[id] = input->records[id].expert ? WEIGHT_CACHED : WEIGHT_RESIDENT;
     for (uint32_t i = 0; i < trunk->count; i++)
         out->lives[trunk->keep[i]] = WEIGHT_STREAMED;
-    out->resident_bytes = keep(trunk, &choice, trunk_bytes - choice.ring_bytes, out->lives);
+    out->resident_bytes = keep(trunk, &choice, trunk_bytes - choice.ring_bytes, out);
     CHECK(out->resident_bytes == choice.resident_bytes);
+    order_stream(input, &choice, out);
     out->ring_bytes = choice.ring_bytes;
     uint64_t left = input->budget_bytes - out->resident_bytes - out->ring_bytes;
     out->cache_bytes = size_classes_cut(classes, left);
@@ -237,8 +255,9 @@ enum status placement_plan(const struct placement_input *input, struct placement
     struct size_classes classes;
     out->lives = memory_alloc_array(input->record_count, sizeof *out->lives);
     out->stream_order = memory_alloc_array(input->stream_count, sizeof *out->stream_order);
+    out->keep_order = memory_alloc_array(input->stream_count, sizeof *out->keep_order);
     enum status status = STATUS_OK;
-    if (!out->lives || !out->stream_order)
+    if (!out->lives || !out->stream_order || !out->keep_order)
         status = error_set(err, STATUS_NO_MEMORY, "no memory to plan the placement of %u records", input->record_count);
     if (status == STATUS_OK)
         status = trunk_init(&trunk, input, out->lives, err);
@@ -266,16 +285,12 @@ enum status placement_plan(const struct placement_input *input, struct placement
         out->minimum_bytes = minimum_bytes;
         return status;
     }
-    for (uint32_t i = 0; i < input->stream_count; i++)
-        if (out->lives[input->stream_order[i]] == WEIGHT_STREAMED) {
-            out->stream_order[out->stream_count++] = input->stream_order[i];
-            out->streamed_bytes = add(out->streamed_bytes, input->records[input->stream_order[i]].memory_bytes);
-        }
     return STATUS_OK;
 }
 
 void placement_deinit(struct placement *placement) {
     memory_free(placement->lives);
     memory_free(placement->stream_order);
+    memory_free(placement->keep_order);
     *placement = (struct placement){0};
 }

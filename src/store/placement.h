@@ -11,6 +11,7 @@
  *      (a resident prefix would leave it idle once the ring is full, a pass that computes as long as it reads would take 1.4 times as
  *      long with 40 % resident);
  *   4. the expert cache. Below one token's demand every LRU hit rate is 0: cache_useless says so; the trunk has had the memory before.
+ * What the trunk kept under 3 and the ring can hold may stream too: it can be given back later, what was kept last first (keep_order).
  *
  * Invariants  resident + ring + cache <= budget; a larger budget never keeps less; minimum_bytes works and one byte less is refused.
  */
@@ -40,9 +41,12 @@ struct placement_input {
 
 struct placement {
     uint8_t *lives;         /* enum weight_life per record; owned, placement_deinit */
-    uint32_t *stream_order; /* the STREAMED ones */
+    uint32_t *stream_order; /* the STREAMED ones and those of keep_order, as in the input */
     uint32_t stream_count;
+    uint32_t *keep_order; /* RESIDENT ones that the ring can hold two of, in the order in which they were kept; each once */
+    uint32_t keep_count;
     uint64_t resident_bytes, ring_bytes, cache_bytes, streamed_bytes /* read per pass */;
+    uint64_t keep_bytes; /* of resident_bytes: keep_order */
     uint64_t expert_total_bytes, token_demand_bytes /* expert bytes of one token */;
     uint64_t minimum_bytes; /* smallest budget that works */
     bool everything_resident, cache_useless;

@@ -125,10 +125,11 @@ static bool overlap(const struct stream_entry *a, const struct stream_entry *b) 
 }
 
 void layer_stream_check(const struct layer_stream *stream, uint32_t *in_flight) {
-    uint32_t leases = 0;
+    uint32_t leases = 0, from = stream->next_position;
     *in_flight = 0;
     CHECK(stream->handed_out <= stream->count && stream->asked <= stream->count && stream->count <= STREAM_ENTRIES_MAX);
-    CHECK(stream->order_count == 0 || stream->next_position < stream->order_count);
+    CHECK(stream->order_count == 0 || (from < stream->order_count && stream->fill_position < stream->order_count));
+    CHECK(!stream->lost_place || stream->handed_out == stream->count);
     for (uint32_t place = 0; place < stream->count; place++) {
         const struct stream_entry *entry = &stream->entries[(stream->first + place) % STREAM_ENTRIES_MAX];
         check_load(stream->map, &entry->load);
@@ -138,8 +139,13 @@ void layer_stream_check(const struct layer_stream *stream, uint32_t *in_flight) 
         CHECK(stream->order[entry->position] == entry->load.id);
         CHECK(!entry->leased || record_load_whole(stream->map, &entry->load));
         CHECK((entry->leased || entry->gone) == (place < stream->handed_out) && !(entry->leased && entry->gone));
-        if (place >= stream->handed_out)
-            CHECK(entry->position == ((uint64_t)stream->next_position + place - stream->handed_out) % stream->order_count);
+        bool stale = stream->lives[entry->load.id] == WEIGHT_RESIDENT;
+        if (place >= stream->handed_out && stale)
+            CHECK(!record_load_has_part(stream->map, &entry->load));
+        if (place >= stream->handed_out && !stale) {
+            CHECK(entry->position == layer_stream_from(stream, from));
+            from = (entry->position + 1) % stream->order_count;
+        }
         if (place < stream->asked)
             CHECK(!record_load_has_part(stream->map, &entry->load));
         for (uint32_t other = 0; other < place; other++)
@@ -157,6 +163,7 @@ void store_check(const struct weight_store *store) {
     expert_cache_check(&store->cache, &cache_reads);
     expert_step_check(store);
     layer_stream_check(&store->stream, &stream_reads);
+    trunk_keep_check(store);
     const struct reader *reader = &store->reader;
     uint32_t lost = 0, lost_resident = 0;
     uint64_t bytes = 0;

@@ -13,7 +13,7 @@
 struct store_counters {
     _Atomic uint64_t read_bytes, demanded_bytes, resident_bytes;
     _Atomic uint64_t hits, misses, hit_bytes, evictions;
-    _Atomic uint64_t given_back_bytes, given_back_times, prefilled_bytes, cache_limit_bytes;
+    _Atomic uint64_t given_back_bytes, given_back_times, prefilled_bytes, cache_limit_bytes, trunk_limit_bytes;
     _Atomic uint64_t expected_bytes, expected_used_bytes;
     _Atomic uint64_t stall_ns, load_ns, reads, read_retries;
     _Atomic uint64_t copy_bytes[FILE_COPIES_MAX]; /* by copy number of the file that was read */

@@ -4,6 +4,7 @@
  *   weight_store.c   life cycle, streamed and resident leases, the pump that keeps the disk busy
  *   expert_step.c    want, take, wait_pieces, want_end
  *   resident.c       store_load_resident
+ *   trunk_limit.c    store_trunk_limit: what is resident becomes streamed, and resident again
  *   range_read.c     store_read_ranges
  *   expected.c       store_expect: what the next step will probably want
  *   prefill.c        store_prefill, store_tend, lists of what is read ahead
@@ -57,6 +58,14 @@ struct ahead_list {
     uint32_t slot; /* that loads and has parts left, or INDEX_NONE */
 };
 
+/* Resident records that may stream. */
+struct trunk_keep {
+    const weight_id *order; /* borrowed */
+    uint32_t count, wanted; /* wanted: the first ones, that are to stay */
+    uint32_t *ranks;        /* per record: place in the order, or UINT32_MAX */
+    uint64_t total_bytes, used_bytes, losses;
+};
+
 struct weight_store {
     struct record_map map;
     struct store_counters counters;
@@ -69,8 +78,9 @@ struct weight_store {
     struct ahead_list expected; /* what the next step will probably want */
     uint32_t *usage;            /* per record, how often a step of few rows wanted it; NULL: nobody counts */
     struct blocking_reads blocking;
-    const uint8_t *lives;       /* borrowed */
-    uint64_t *resident_offsets; /* per record, in the trunk */
+    uint8_t *lives;             /* enum weight_life per record, now */
+    uint64_t *resident_offsets; /* per record, in the trunk; its place stays while it is away */
+    struct trunk_keep keep;
     struct weight_region trunk, staging;
     struct mapping mapping;   /* instead of the trunk, with stretches */
     uint32_t lost_in_staging; /* reads that may still write there */
@@ -83,6 +93,11 @@ struct weight_store {
  * nothing happened. Submits nothing.
  */
 bool store_reap(struct weight_store *store, bool wait);
+MUST_CHECK enum status trunk_keep_init(struct weight_store *store, const struct store_options *options, struct error *err);
+/* After a pass used a streamed record, whose whole window lies at `memory`: it may have become one that is to stay. */
+void trunk_keep_streamed(struct weight_store *store, weight_id id, const uint8_t *memory);
+void trunk_keep_check(const struct weight_store *store);
+
 /* Gives slots to pending items, then submits: what experts wait for, then read-ahead. */
 void store_pump(struct weight_store *store);
 /* Something that is wanted has no slot yet, or is not asked for in whole. */

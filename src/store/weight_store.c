@@ -20,24 +20,43 @@
 
 /* ---- life cycle ---- */
 
+static bool give_place(struct weight_store *store, weight_id id, uint64_t *trunk_bytes) {
+    store->resident_offsets[id] = *trunk_bytes;
+    return size_add(*trunk_bytes, record_map_memory_bytes(&store->map, id), trunk_bytes);
+}
+
+/* What may go lies at the end, what goes first last: then one range goes, and its huge pages go whole. */
+static enum status lay_out_trunk(struct weight_store *store, const struct store_options *options, uint64_t *trunk_bytes,
+                                 struct error *err) {
+    bool fits = true;
+    *trunk_bytes = 0;
+    for (weight_id id = 0; id < options->record_count && fits; id++)
+        if (store->lives[id] == WEIGHT_RESIDENT && store->keep.ranks[id] == UINT32_MAX)
+            fits = give_place(store, id, trunk_bytes);
+    for (uint32_t rank = 0; rank < options->keep_count && fits; rank++)
+        fits = give_place(store, options->keep_order[rank], trunk_bytes);
+    return fits ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "the resident weights are larger than the address space");
+}
+
 static enum status create_trunk(struct weight_store *store, const struct store_options *options, struct error *err) {
     uint64_t trunk_bytes = 0;
+    store->lives = memory_alloc_array(options->record_count, sizeof *store->lives);
     store->resident_offsets = memory_alloc_array(options->record_count, sizeof *store->resident_offsets);
-    if (!store->resident_offsets)
+    if (!store->lives || !store->resident_offsets)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the index of %u weights", options->record_count);
     for (uint32_t i = 0; i < options->stream_count; i++) {
         CHECK(options->stream_order[i] < options->record_count);
         store->resident_offsets[options->stream_order[i]] = UINT64_MAX; /* marks what the order names */
     }
     for (weight_id id = 0; id < options->record_count; id++) {
-        CHECK(options->lives[id] <= WEIGHT_CACHED);
-        CHECK((options->lives[id] == WEIGHT_STREAMED) == (store->resident_offsets[id] == UINT64_MAX));
-        store->resident_offsets[id] = trunk_bytes;
-        if (options->lives[id] == WEIGHT_RESIDENT && !size_add(trunk_bytes, record_map_memory_bytes(&store->map, id), &trunk_bytes))
-            return error_set(err, STATUS_NO_MEMORY, "the resident weights are larger than the address space");
+        enum weight_life life = store->lives[id] = options->lives[id];
+        CHECK(life <= WEIGHT_CACHED);
+        CHECK(life == WEIGHT_RESIDENT || (life == WEIGHT_STREAMED) == (store->resident_offsets[id] == UINT64_MAX));
     }
+    TRY(trunk_keep_init(store, options, err));
+    TRY(lay_out_trunk(store, options, &trunk_bytes, err));
     if (options->mapped) {
-        CHECK(options->stream_count == 0);
+        CHECK(options->stream_count == 0 && options->keep_count == 0);
         enum status status = mapping_init(&store->mapping, &store->map, options->lock, err);
         if (status != STATUS_UNSUPPORTED)
             return status;
@@ -49,9 +68,10 @@ static enum status init(struct weight_store *store, const struct store_options *
     TRY(record_map_init(&store->map, options, err));
     TRY(reader_init(&store->reader, options->queue, &store->counters, options->read_timeout_ns, err));
     TRY(create_trunk(store, options, err)); /* locked first, then ring, then cache */
-    TRY(layer_stream_init(&store->stream, &store->map, options, err));
+    TRY(layer_stream_init(&store->stream, &store->map, store->lives, options, err));
     TRY(expert_cache_init(&store->cache, &store->map, options, &store->counters, err));
     store_cache_limit(store, UINT64_MAX);
+    store_trunk_limit(store, UINT64_MAX);
     if (options->count_usage && store->cache.record_count > 0) {
         store->usage = memory_alloc_array(options->record_count, sizeof *store->usage);
         store->prefill.ids = memory_alloc_array(store->cache.record_count, sizeof *store->prefill.ids);
@@ -74,7 +94,6 @@ enum status store_create(const struct store_options *options, struct weight_stor
     struct weight_store *store = memory_alloc(sizeof *store);
     if (!store)
         return error_set(err, STATUS_NO_MEMORY, "no memory for a weight store");
-    store->lives = options->lives;
     store->prefill.slot = store->expected.slot = INDEX_NONE;
     enum status status = init(store, options, err);
     if (status == STATUS_OK)
@@ -109,7 +128,9 @@ bool store_destroy(struct weight_store *store) {
     layer_stream_deinit(&store->stream);
     weight_region_destroy(&store->trunk);
     mapping_deinit(&store->mapping);
+    memory_free(store->keep.ranks);
     memory_free(store->resident_offsets);
+    memory_free(store->lives);
     reader_deinit(&store->reader);
     memory_free(store);
     return true;
@@ -335,7 +356,9 @@ void store_unlock_mapped(struct weight_store *store) {
 
 static enum status acquire_streamed(struct weight_store *store, weight_id id, struct weight_lease *out, struct error *err) {
     struct layer_stream *stream = &store->stream;
-    CHECK(stream->order[stream->next_position] == id);
+    if (stream->lost_place)
+        layer_stream_seek(stream, id);
+    CHECK(stream->order[layer_stream_from(stream, stream->next_position)] == id);
     (void)store_progress(store, false);
     struct stream_entry *entry;
     while ((entry = layer_stream_next(stream)) == NULL || !record_load_whole(&store->map, &entry->load)) {
@@ -373,19 +396,16 @@ enum status store_acquire(struct weight_store *store, weight_id id, struct weigh
 
 void store_release(struct weight_store *store, struct weight_lease *lease) {
     CHECK(lease->id < store->map.record_count); /* else it was released before */
-    switch ((enum weight_life)store->lives[lease->id]) {
-    case WEIGHT_RESIDENT:
-        CHECK(store->resident_leases > 0);
-        store->resident_leases--;
-        break;
-    case WEIGHT_STREAMED:
-        layer_stream_release(&store->stream, lease->slot);
-        store_pump(store);
-        break;
-    case WEIGHT_CACHED:
+    if (store->lives[lease->id] == WEIGHT_CACHED) {
         expert_cache_release(&store->cache, lease->slot);
         store_pump(store);
-        break;
+    } else if (lease->slot != INDEX_NONE) {
+        trunk_keep_streamed(store, lease->id, store->stream.entries[lease->slot].load.memory);
+        layer_stream_release(&store->stream, lease->slot);
+        store_pump(store);
+    } else {
+        CHECK(store->resident_leases > 0);
+        store->resident_leases--;
     }
     lease->id = WEIGHT_NONE;
 }
@@ -418,6 +438,7 @@ void store_stats_read(const struct weight_store *store, struct store_stats *out)
         .expected_bytes = counter_read(&c->expected_bytes),
         .expected_used_bytes = counter_read(&c->expected_used_bytes),
         .cache_limit_bytes = counter_read(&c->cache_limit_bytes),
+        .trunk_limit_bytes = counter_read(&c->trunk_limit_bytes),
         .given_back_bytes = counter_read(&c->given_back_bytes),
         .given_back_times = counter_read(&c->given_back_times),
         .stall_ns = counter_read(&c->stall_ns),

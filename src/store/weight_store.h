@@ -3,8 +3,8 @@
  *
  * Model       A *record* is a group of byte ranges (*pieces*) that are loaded and leased together: a tensor or some of its rows with its
  *             scales, or one expert's gate, up and down. Ids are indices into one table for all models. A record has one of three lives:
- *               RESIDENT  loaded once by store_load_resident, never leaves: with direct reads into locked memory, or, when everything
- *                         is resident and `mapped` is set, as pages of the files themselves.
+ *               RESIDENT  loaded once by store_load_resident and leaves by store_trunk_limit alone: with direct reads into locked memory,
+ *                         or, when everything is resident and `mapped` is set, as pages of the files themselves.
  *               STREAMED  read again for every pass, in the fixed cyclic order given at create, into a ring; read-ahead goes on as far
  *                         as the ring has room, across the end of a pass into the next one.
  *               CACHED    experts: fixed slots by size class, LRU with pins. Every record is in at most one slot.
@@ -59,10 +59,12 @@ struct store_options {
     const struct weight_record *records; /* borrowed for the store's life */
     const struct weight_piece *pieces;   /* borrowed for the store's life */
     uint32_t record_count;
-    const uint8_t *lives;          /* enum weight_life per record */
-    const weight_id *stream_order; /* all STREAMED records in the order of a pass; borrowed */
+    const uint8_t *lives;          /* enum weight_life per record: how it begins */
+    const weight_id *stream_order; /* all STREAMED records and those of keep_order, in the order of a pass; borrowed */
     uint32_t stream_count;
-    uint64_t ring_bytes;      /* memory for streamed records: at least the largest one's window */
+    const weight_id *keep_order; /* RESIDENT ones that may become STREAMED, what goes first last; each once; borrowed */
+    uint32_t keep_count;
+    uint64_t ring_bytes;      /* memory for streamed records: at least the window of the largest one of stream_order */
     uint64_t cache_bytes;     /* memory for cached records: slots are cut from it by size class */
     bool mapped;              /* all records are RESIDENT: map the files, where the system can */
     bool count_usage;         /* store_usage is wanted */
@@ -147,6 +149,17 @@ void store_poll(struct weight_store *store);
 void store_cache_limit(struct weight_store *store, uint64_t limit_bytes);
 
 /*
+ * Of the records in keep_order only the first ones stay in memory, of at most limit_bytes together. Those behind them become STREAMED, and
+ * their pages go back to the system at once. With a larger limit they come back one by one, each when a pass has streamed it. No lease may
+ * be out. May be called between any two steps of a pass.
+ */
+void store_trunk_limit(struct weight_store *store, uint64_t limit_bytes);
+/* How the record lives now. */
+enum weight_life store_life(const struct weight_store *store, weight_id id);
+/* Grows whenever RESIDENT records became STREAMED: then pointers into such records that were kept beyond a lease must be given up. */
+uint64_t store_losses(const struct weight_store *store);
+
+/*
  * How often each record was wanted by steps of few rows (STORE_ANY) since create: [record_count]; NULL when nobody counts.
  */
 const uint32_t *store_usage(const struct weight_store *store);
@@ -165,8 +178,9 @@ bool store_tend(struct weight_store *store);
  */
 bool store_may_expect(const struct weight_store *store);
 void store_expect(struct weight_store *store, const weight_id *ids, uint32_t count);
-/* Of the limit: what records take. */
+/* Of the limits: what records take. */
 uint64_t store_cache_used_bytes(const struct weight_store *store);
+uint64_t store_trunk_used_bytes(const struct weight_store *store);
 /* The pages of a mapped model may go when the system needs memory; they come again from the file when they are used. */
 void store_unlock_mapped(struct weight_store *store);
 
@@ -190,7 +204,8 @@ struct store_stats {         /* totals since create; monotonic where not said ot
     uint64_t prefilled_bytes;                     /* read ahead by store_prefill */
     uint64_t expected_bytes, expected_used_bytes; /* read ahead by store_expect; of these, wanted later: counted as missed and demanded */
     uint64_t cache_limit_bytes;                   /* of the slots in use now: not monotonic */
-    uint64_t given_back_bytes, given_back_times;  /* cache memory, by store_cache_limit */
+    uint64_t trunk_limit_bytes;                   /* of the records of keep_order that are to stay: not monotonic */
+    uint64_t given_back_bytes, given_back_times;  /* by store_cache_limit and store_trunk_limit */
     uint64_t stall_ns;                            /* engine thread waited for a read */
     uint64_t reads, read_retries;                 /* with those that failed; a try of another copy counts as a retry */
     uint64_t copy_bytes[FILE_COPIES_MAX];         /* read, resident ones too, by copy number (file_set.h) */

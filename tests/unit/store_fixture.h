@@ -23,6 +23,7 @@ enum { FIXTURE_RECORDS_MAX = 512, FIXTURE_PIECES_MAX = 1536, FIXTURE_FILES = 2 }
 
 struct fixture_spec {
     uint32_t resident, streamed, layers, experts; /* records of each kind; experts per layer */
+    uint32_t kept;                                /* of the streamed ones, how many begin as resident ones that may go */
     uint32_t ring_quarters;                       /* of the largest streamed record: 4 holds it once */
     uint32_t slots;                               /* per size class */
     enum read_queue_kind kind;
@@ -49,7 +50,7 @@ struct fixture {
     struct weight_record records[FIXTURE_RECORDS_MAX];
     struct weight_piece pieces[FIXTURE_PIECES_MAX];
     uint8_t lives[FIXTURE_RECORDS_MAX];
-    weight_id order[FIXTURE_RECORDS_MAX];
+    weight_id order[FIXTURE_RECORDS_MAX], keep[FIXTURE_RECORDS_MAX]; /* of a pass; what goes last first */
     uint32_t record_count, piece_count, stream_count, expert_first, experts, layers;
     uint64_t random, largest_streamed_bytes;
     bool packed;
@@ -142,6 +143,15 @@ static inline void fixture_model(struct fixture *f, const struct fixture_spec *s
             weight_id id = fixture_record(f, WEIGHT_STREAMED, (int32_t)streamed--, -1);
             f->order[f->stream_count++] = id;
         }
+    for (uint32_t i = 0; i < f->stream_count; i++)
+        f->keep[i] = f->order[i];
+    for (uint32_t i = 0; i < spec->kept; i++) {
+        uint32_t other = i + fixture_below(f, f->stream_count - i);
+        weight_id id = f->keep[other];
+        f->keep[other] = f->keep[i];
+        f->keep[i] = id;
+        f->lives[id] = WEIGHT_RESIDENT;
+    }
     f->expert_first = f->record_count;
     f->layers = spec->layers;
     f->experts = spec->experts;
@@ -158,8 +168,10 @@ static inline void fixture_options(struct fixture *f, const struct fixture_spec 
         uint64_t bytes = store_record_bytes(f->files, &f->records[i], f->pieces);
         if (f->lives[i] == WEIGHT_CACHED)
             sizes[count++] = bytes;
-        if (f->lives[i] == WEIGHT_STREAMED && bytes > f->largest_streamed_bytes)
-            f->largest_streamed_bytes = bytes;
+    }
+    for (uint32_t i = 0; i < f->stream_count; i++) {
+        uint64_t bytes = store_record_bytes(f->files, &f->records[f->order[i]], f->pieces);
+        f->largest_streamed_bytes = bytes > f->largest_streamed_bytes ? bytes : f->largest_streamed_bytes;
     }
     struct size_classes classes;
     size_classes_build(sizes, count, &classes);
@@ -172,6 +184,8 @@ static inline void fixture_options(struct fixture *f, const struct fixture_spec 
         .lives = f->lives,
         .stream_order = f->order,
         .stream_count = f->stream_count,
+        .keep_order = f->keep,
+        .keep_count = spec->kept,
         .ring_bytes = f->largest_streamed_bytes * spec->ring_quarters / 4,
         .cache_bytes = size_classes_bytes(&classes, spec->slots),
         .split_bytes = 16384,

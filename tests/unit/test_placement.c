@@ -98,12 +98,26 @@ static void check_plan(const struct model *m, const struct placement *p) {
     }
     assert_int_equal(resident, p->resident_bytes);
     uint32_t next = 0;
-    for (uint32_t i = 0; i < m->input.stream_count; i++)
-        if (p->lives[m->order[i]] == WEIGHT_STREAMED) {
+    uint64_t kept = 0;
+    bool may_go[RECORDS_MAX] = {false};
+    for (uint32_t i = 0; i < p->keep_count; i++) {
+        weight_id id = p->keep_order[i];
+        assert_true(in_order[id] && !may_go[id] && p->lives[id] == WEIGHT_RESIDENT && m->records[id].memory_bytes <= p->ring_bytes / 2);
+        may_go[id] = true;
+        kept += m->records[id].memory_bytes;
+    }
+    assert_int_equal(kept, p->keep_bytes);
+    for (uint32_t i = 0; i < m->input.stream_count; i++) {
+        weight_id id = m->order[i];
+        if (p->lives[id] == WEIGHT_STREAMED)
+            streamed += m->records[id].memory_bytes;
+        if (p->lives[id] == WEIGHT_STREAMED || may_go[id]) {
             assert_true(next < p->stream_count);
-            assert_int_equal(p->stream_order[next++], m->order[i]);
-            streamed += m->records[m->order[i]].memory_bytes;
+            assert_int_equal(p->stream_order[next++], id);
+        } else {
+            assert_true(streams == 0 || m->records[id].memory_bytes > largest);
         }
+    }
     assert_int_equal(next, p->stream_count);
     assert_int_equal(streamed, p->streamed_bytes);
     uint64_t leases = m->input.stream_leases > 1 ? m->input.stream_leases : 1;
@@ -196,7 +210,8 @@ static void test_resident_records_are_spread_over_the_pass(void **state) {
     ASSERT_OK(placement_plan(&m.input, &p, &err), err);
     check_plan(&m, &p);
     assert_int_equal(p.ring_bytes, 48 * MIB);
-    assert_int_equal(p.stream_count, 50);
+    assert_int_equal(p.keep_count, 50);
+    assert_int_equal(p.stream_count, 100);
     uint32_t run = 0, longest = 0;
     for (uint32_t i = 0; i < 100; i++) {
         run = p.lives[i] == WEIGHT_RESIDENT ? run + 1 : 0;
