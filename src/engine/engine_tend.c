@@ -5,57 +5,55 @@
 #include "base/text.h"
 #include "engine/engine_internal.h"
 
-#define STEPS_PER_LOOK 16
+#define STEPS_PER_LOOK 16 /* where all weights fit, a step may take microseconds */
 
-static void told_once(struct pressure_watch *watch, const struct store_stats *before, const struct store_stats *now) {
+static void told_once(struct pressure_watch *watch, uint64_t gone_bytes, uint64_t left_bytes) {
     char gone[32], left[32];
-    log_line(watch->told ? LOG_DEBUG : LOG_NOTICE, "the machine runs short of memory: %s of the expert cache were given back, %s stay",
-             text_format_size(before->cache_limit_bytes - now->cache_limit_bytes, gone, sizeof gone),
-             text_format_size(now->cache_limit_bytes, left, sizeof left));
+    log_line(watch->told ? LOG_DEBUG : LOG_NOTICE, "the machine runs short of memory: %s of weights were given back, %s may stay",
+             text_format_size(gone_bytes, gone, sizeof gone), text_format_size(left_bytes, left, sizeof left));
     watch->told = true;
 }
 
-/* Which weights stay is fixed at load (placement.h). A mapped model's pages go by themselves. */
-static void tell_what_stays(struct sluice_model *m) {
+/* What may be given back: the expert cache, and weights that can be streamed. */
+static struct pressure_weights weights_now(const struct sluice_model *m) {
     const struct placement *placement = &m->memory.placement;
-    char size[32];
-    if (placement->everything_resident || m->pressure.told)
-        return;
-    log_line(LOG_NOTICE,
-             "the machine runs short of memory, and the %s of weights that stay between passes are kept while the model is loaded: start "
-             "again with a smaller --ram to leave more to others",
-             text_format_size(placement->resident_bytes, size, sizeof size));
-    m->pressure.told = true;
+    struct store_stats stats;
+    store_stats_read(m->store, &stats);
+    return (struct pressure_weights){.most = placement->cache_bytes + placement->keep_bytes,
+                                     .limit = stats.cache_limit_bytes + stats.trunk_limit_bytes,
+                                     .used = store_cache_used_bytes(m->store) + store_trunk_used_bytes(m->store)};
+}
+
+/* Of what is left the trunk has its part first, as in the plan: every token needs it. */
+static void limit_weights(struct sluice_model *m, uint64_t limit_bytes) {
+    uint64_t trunk_bytes = m->memory.placement.keep_bytes;
+    trunk_bytes = limit_bytes < trunk_bytes ? limit_bytes : trunk_bytes;
+    store_trunk_limit(m->store, trunk_bytes);
+    store_cache_limit(m->store, limit_bytes - trunk_bytes);
 }
 
 static void watch_memory(struct sluice_model *m) {
     struct pressure_watch *watch = &m->pressure;
     struct pressure_sample sample;
-    struct store_stats before, now;
     if (!pressure_watch_due(watch, &sample))
         return;
-    store_stats_read(m->store, &before);
-    const struct pressure_cache cache = {
-        .most = m->memory.placement.cache_bytes, .limit = before.cache_limit_bytes, .used = store_cache_used_bytes(m->store)};
-    uint64_t limit = pressure_limit(&watch->state, &sample, &cache);
+    struct pressure_weights before = weights_now(m);
+    uint64_t limit = pressure_limit(&watch->state, &sample, &before);
     if (watch->state.is_short)
         store_unlock_mapped(m->store);
-    if (watch->state.is_short && cache.most == 0)
-        tell_what_stays(m);
-    if (limit == cache.limit)
+    if (limit == before.limit)
         return;
-    store_cache_limit(m->store, limit);
-    store_stats_read(m->store, &now);
-    if (now.cache_limit_bytes < before.cache_limit_bytes)
-        told_once(watch, &before, &now);
-    else if (now.cache_limit_bytes > before.cache_limit_bytes)
-        log_line(LOG_DEBUG, "memory is free again: the expert cache may have %.1f MiB", (double)now.cache_limit_bytes / 0x1p20);
+    limit_weights(m, limit);
+    struct pressure_weights now = weights_now(m);
+    if (now.limit < before.limit)
+        told_once(watch, before.limit - now.limit, now.limit);
+    else if (now.limit > before.limit)
+        log_line(LOG_DEBUG, "memory is free again: weights may have %.1f MiB", (double)now.limit / 0x1p20);
 }
 
-/* Hundreds of times a token: the clock is looked at every so often. */
 void engine_watch_memory(void *model) {
     struct sluice_model *m = model;
-    if (m->steps_watched++ % STEPS_PER_LOOK == 0)
+    if (!m->memory.placement.everything_resident || m->steps_watched++ % STEPS_PER_LOOK == 0)
         watch_memory(m);
 }
 

@@ -37,11 +37,11 @@ static json_t *memory_json(const struct sluice_model *m) {
     struct memory_process self = memory_process_read();
     struct store_stats stats;
     store_stats_read(m->store, &stats);
-    return json_pack("{s:o,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "by_owner_bytes", owners, "accounted_bytes", (json_int_t)sum, "peak_bytes",
-                     (json_int_t)self.peak_rss_bytes, "locked_bytes", (json_int_t)self.locked_bytes, "page_table_bytes",
+    return json_pack("{s:o,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "by_owner_bytes", owners, "accounted_bytes", (json_int_t)sum,
+                     "peak_bytes", (json_int_t)self.peak_rss_bytes, "locked_bytes", (json_int_t)self.locked_bytes, "page_table_bytes",
                      (json_int_t)self.page_table_bytes, "swap_bytes", (json_int_t)self.swap_bytes, "cache_limit_bytes",
-                     (json_int_t)stats.cache_limit_bytes, "given_back_bytes", (json_int_t)stats.given_back_bytes, "given_back_times",
-                     (json_int_t)stats.given_back_times);
+                     (json_int_t)stats.cache_limit_bytes, "trunk_limit_bytes", (json_int_t)stats.trunk_limit_bytes, "given_back_bytes",
+                     (json_int_t)stats.given_back_bytes, "given_back_times", (json_int_t)stats.given_back_times);
 }
 
 static int compare_u64(const void *a, const void *b) {

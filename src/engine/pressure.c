@@ -31,18 +31,18 @@ static bool waits(const struct pressure_state *state, const struct pressure_samp
            less(last->swap_free_bytes, now->swap_free_bytes) > SWAP_NOISE_BYTES;
 }
 
-uint64_t pressure_limit(struct pressure_state *state, const struct pressure_sample *sample, const struct pressure_cache *cache) {
-    uint64_t reserve = state->reserve_bytes, free_bytes = sample->available_bytes, limit = cache->limit;
-    uint64_t to_come = less(cache->limit, cache->used); /* what the cache may still fill is as good as taken */
+uint64_t pressure_limit(struct pressure_state *state, const struct pressure_sample *sample, const struct pressure_weights *weights) {
+    uint64_t reserve = state->reserve_bytes, free_bytes = sample->available_bytes, limit = weights->limit;
+    uint64_t to_come = less(weights->limit, weights->used); /* what they may still fill is as good as taken */
     bool waiting = waits(state, sample), calm = !waiting && less(free_bytes, to_come) > reserve + reserve / 2;
     if (state->last.now_ns == 0 || !calm)
         state->calm_since_ns = sample->now_ns;
     state->last = *sample;
     state->is_short = free_bytes < reserve / 2 || (free_bytes < reserve && waiting);
     if (state->is_short) {
-        limit = less(smaller(cache->used, limit), reserve - free_bytes);
+        limit = less(smaller(weights->used, limit), reserve - free_bytes);
     } else if (calm && sample->now_ns - state->calm_since_ns >= state->calm_ns) {
-        limit = smaller(cache->most, limit + (less(free_bytes, to_come) - reserve) / 2);
+        limit = smaller(weights->most, limit + (less(free_bytes, to_come) - reserve) / 2);
         state->calm_since_ns = sample->now_ns;
     }
     return limit;

@@ -1,10 +1,10 @@
 /*
- * pressure: with --ram auto, when the machine runs short of memory: how much of the expert cache goes back, and when it may grow again.
+ * pressure: with --ram auto, when the machine runs short of memory: how much of the weights goes back, and when they may grow again.
  *
  * Model    The plan left a reserve free. Memory is short when less than half of it is left, or less than all of it while tasks wait for
- *          memory (the kernel's pressure stall information, of the machine and of our control groups) or swap fills: then the cache gives
- *          what the reserve lacks. When one and a half times the reserve was free for ten seconds, and nothing waited, it takes half of
- *          what is free above the reserve. In between nothing happens.
+ *          memory (the kernel's pressure stall information, of the machine and of our control groups) or swap fills: then weights give
+ *          what the reserve lacks. When one and a half times the reserve was free for ten seconds, and nothing waited, they take half
+ *          of what is free above the reserve. In between nothing happens.
  * Cost     a look every 50 ms is one small read, 2 to 14 us; a whole sample, 0.2 ms, is taken when tasks waited since the last look, and
  *          once a second (every 250 ms where the kernel does not tell who waits).
  * Threads  the engine's.
@@ -24,7 +24,7 @@ struct pressure_sample {
     uint64_t swap_free_bytes; /* 0: no swap, or full */
 };
 
-struct pressure_cache {   /* in bytes */
+struct pressure_weights { /* that may be given back, in bytes */
     uint64_t most, limit; /* planned; allowed now */
     uint64_t used;        /* of the limit, by records */
 };
@@ -37,8 +37,8 @@ struct pressure_state {
     struct pressure_sample last; /* now_ns 0: none */
 };
 
-/* The limit that the cache should have now. Pure but for the state. */
-uint64_t pressure_limit(struct pressure_state *state, const struct pressure_sample *sample, const struct pressure_cache *cache);
+/* The limit that they should have now. Pure but for the state. */
+uint64_t pressure_limit(struct pressure_state *state, const struct pressure_sample *sample, const struct pressure_weights *weights);
 
 struct pressure_watch {
     struct pressure_state state;

@@ -1,9 +1,10 @@
 /*
- * test_pressure: when the expert cache gives memory back and takes it again; what is read of a machine that is a folder; and a model that
+ * test_pressure: when weights give memory back and take it again; what is read of a machine that is a folder; and a model that
  * answers the same, byte for byte, while its machine runs short of memory.
  */
 #include "engine_fixture.h"
 #include "machine_fixture.h"
+#include "share_fixture.h"
 
 #include "engine/engine_internal.h"
 #include "store/store_internal.h"
@@ -20,12 +21,12 @@ static void put_available(uint64_t bytes) {
 /* ---- the decision ---- */
 
 static struct pressure_state state_now;
-static struct pressure_cache cache;
+static struct pressure_weights weights;
 static struct pressure_sample sample;
 
 static void fresh(void) {
     state_now = (struct pressure_state){.reserve_bytes = 1000 * MI, .calm_ns = PRESSURE_CALM_NS};
-    cache = (struct pressure_cache){.most = 8000 * MI, .limit = 8000 * MI, .used = 8000 * MI};
+    weights = (struct pressure_weights){.most = 8000 * MI, .limit = 8000 * MI, .used = 8000 * MI};
     sample = (struct pressure_sample){.now_ns = 5 * SECOND, .available_bytes = 1000 * MI, .swap_free_bytes = 500 * MI};
 }
 
@@ -34,9 +35,9 @@ static uint64_t decide(uint64_t available_mi, uint64_t waited_us) {
     sample.now_ns += SECOND;
     sample.available_bytes = available_mi * MI;
     sample.waited_us += waited_us;
-    cache.limit = pressure_limit(&state_now, &sample, &cache);
-    cache.used = cache.limit < cache.used ? cache.limit : cache.used;
-    return cache.limit / MI;
+    weights.limit = pressure_limit(&state_now, &sample, &weights);
+    weights.used = weights.limit < weights.used ? weights.limit : weights.used;
+    return weights.limit / MI;
 }
 
 static void gives_what_the_reserve_lacks(void **state) {
@@ -60,10 +61,10 @@ static void gives_what_the_reserve_lacks(void **state) {
 static void gives_of_what_is_used(void **state) {
     (void)state;
     fresh();
-    cache.used = 300 * MI;
+    weights.used = 300 * MI;
     assert_int_equal(decide(400, 0), 0);
     fresh();
-    cache.used = 3000 * MI;
+    weights.used = 3000 * MI;
     assert_int_equal(decide(400, 0), 2400);
 }
 
@@ -78,7 +79,7 @@ static void takes_again_after_calm(void **state) {
     assert_int_equal(decide(2000, 0), 7500);
     for (int i = 0; i < 30; i++)
         assert_int_equal(decide(2000, 0), 7500); /* 500 of it are still to be filled */
-    cache.used = 7500 * MI;
+    weights.used = 7500 * MI;
     for (int i = 0; i < 9; i++)
         assert_int_equal(decide(3000, i == 4 ? 20000 : 0), 7500); /* somebody waited: ten seconds anew */
     for (int i = 0; i < 4; i++)
@@ -149,8 +150,9 @@ static bool take_piece(void *context, const sluice_piece *piece) {
         answer->model->pressure.look_at_ns = answer->model->pressure.sample_at_ns = 0;
     }
     store_stats_read(answer->model->store, &stats);
-    if (stats.cache_limit_bytes < answer->smallest_limit_bytes)
-        answer->smallest_limit_bytes = stats.cache_limit_bytes;
+    uint64_t limit_bytes = stats.cache_limit_bytes + stats.trunk_limit_bytes;
+    if (limit_bytes < answer->smallest_limit_bytes)
+        answer->smallest_limit_bytes = limit_bytes;
     return engine_take_piece(&answer->ids, piece);
 }
 
@@ -159,7 +161,7 @@ static void ask(sluice_model *model, const uint32_t *prompt, struct answer *answ
     const struct sluice_model *m = model;
     answer->model = model;
     answer->ids.count = 0;
-    answer->smallest_limit_bytes = m->memory.placement.cache_bytes;
+    answer->smallest_limit_bytes = m->memory.placement.cache_bytes + m->memory.placement.keep_bytes;
     const sluice_request request = {.prompt = prompt,
                                     .prompt_count = PROMPT,
                                     .max_tokens = GENERATED,
@@ -220,29 +222,37 @@ static void auto_watches(void **state) {
     sluice_close(m);
 }
 
-/* What streams keeps what it has: that is told, once, and what is free again changes nothing. */
-static void a_streamed_model_tells(void **state) {
+/* One whose layers are read again for every token gives weights back too, in the middle of passes, and has them again later. */
+static void a_streamed_model_gives_way(void **state) {
     (void)state;
-    const char *path = engine_path("models/llama.gguf");
     uint32_t prompt[PROMPT];
-    struct engine_ids want, ids;
-    sluice_error error;
+    struct answer *plain = calloc(2, sizeof *plain), *pressed = plain + 1;
     const sluice_load_options options = {.ram = SLUICE_RAM_MIN, .context = PROMPT + GENERATED, .threads = 1};
     engine_prompt(prompt, PROMPT, 100, 9);
-    struct sluice_model *m = engine_load(path, &options);
-    assert_true(m->memory.placement.ring_bytes > 0 && m->memory.placement.cache_bytes == 0);
-    ENGINE_OK(engine_generate(m, prompt, PROMPT, 4, 0, &want, &error), error);
+    weights_share = 0.7;
+    struct sluice_model *m = engine_load(engine_path("models/llama.gguf"), &options);
+    weights_share = -1;
+    uint64_t keep_bytes = m->memory.placement.keep_bytes;
+    assert_true(m->memory.placement.ring_bytes > 0 && m->memory.placement.cache_bytes == 0 && keep_bytes >= 16 << 10);
+    ask(m, prompt, plain);
+    assert_int_equal(engine_number(m, "memory", "given_back_times"), 0);
+    assert_int_equal(engine_number(m, "memory", "trunk_limit_bytes"), keep_bytes);
     pressure_watch_begin(&m->pressure, root, 8 * MI);
-    put_available(100 * MI);
-    assert_false(sluice_tend(m));
-    assert_false(m->pressure.told);
-    put_available(MI);
+    m->pressure.state.calm_ns = 0;
+    pressed->changing = true;
+    ask(m, prompt, pressed);
+    assert_true(engine_same_ids(&plain->ids, &pressed->ids));
+    assert_true(pressed->smallest_limit_bytes < keep_bytes / 2);
+    assert_true(engine_number(m, "memory", "given_back_times") >= 3); /* and had been taken again in between */
+    assert_true(m->pressure.told);
+    put_available(3000 * MI);
     m->pressure.look_at_ns = m->pressure.sample_at_ns = 0;
     assert_false(sluice_tend(m));
-    assert_true(m->pressure.told);
-    ENGINE_OK(engine_generate(m, prompt, PROMPT, 4, 0, &ids, &error), error);
-    assert_true(engine_same_ids(&want, &ids));
+    pressed->changing = false;
+    ask(m, prompt, pressed);
+    assert_int_equal(store_trunk_used_bytes(m->store), keep_bytes);
     sluice_close(m);
+    free(plain);
 }
 
 int main(void) {
@@ -250,7 +260,7 @@ int main(void) {
         cmocka_unit_test(gives_what_the_reserve_lacks), cmocka_unit_test(gives_of_what_is_used),
         cmocka_unit_test(takes_again_after_calm),       cmocka_unit_test(looks_and_samples),
         cmocka_unit_test(answers_do_not_change),        cmocka_unit_test(auto_watches),
-        cmocka_unit_test(a_streamed_model_tells),
+        cmocka_unit_test(a_streamed_model_gives_way),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
