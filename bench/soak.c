@@ -79,14 +79,15 @@ static void print_line(struct soak *s, uint64_t now_ns) {
     store_stats_read(s->model->store, &stats);
     (void)printf("%6.0f s: %" PRIu64 " requests (%" PRIu64 " stopped), %" PRIu64 " tokens, %.2f tokens/s; %" PRIu64 " errors and %" PRIu64
                  " short reads injected, %" PRIu64
-                 " retries; RSS %.1f, HWM %.1f, RSS beside the cache %.2f, accounted %.2f, heap %.3f MiB; "
-                 "another program has %.0f MiB, cache limit %.0f MiB in %u of %u slots, given back %" PRIu64 " times; %" PRIu64
-                 " files, %" PRIu64 " threads\n",
+                 " retries; RSS %.1f, HWM %.1f, RSS beside cache and trunk %.2f, accounted %.2f, heap %.3f MiB; "
+                 "another program has %.0f MiB, cache limit %.0f MiB in %u of %u slots, trunk limit %.0f of %.0f MiB, given back %" PRIu64
+                 " times; %" PRIu64 " files, %" PRIu64 " threads\n",
                  (double)(now_ns - s->begin_ns) / 1e9, s->requests, s->stopped, s->tokens,
                  (double)(s->tokens - s->line_tokens) * 1e9 / (double)(now_ns - s->line_ns), soak_faults_errors(), soak_faults_shorts(),
                  stats.read_retries, (double)now.rss_bytes / MI, (double)now.peak_bytes / MI, (double)now.rest_bytes / MI,
                  (double)now.accounted_bytes / MI, (double)now.heap_bytes / MI, (double)s->machine.other_bytes / MI,
-                 (double)stats.cache_limit_bytes / MI, open, cache->slot_count, stats.given_back_times, now.files, now.threads);
+                 (double)stats.cache_limit_bytes / MI, open, cache->slot_count, (double)stats.trunk_limit_bytes / MI,
+                 (double)s->model->memory.placement.keep_bytes / MI, stats.given_back_times, now.files, now.threads);
     s->line_ns = now_ns;
     s->line_tokens = s->tokens;
 }
@@ -293,13 +294,14 @@ static void judge(struct soak *s) {
     hold(s, "requests that failed or gave other ids or probabilities", (double)s->failures, 0);
     hold(s, "VmHWM, MiB", (double)soak_numbers_read(s->model).peak_bytes / MI, ((double)plan->budget_bytes + slack) / MI);
     hold(s, "VmRSS after the warm-up, MiB", (double)late->rss_bytes / MI, (double)(warm->rss_bytes + GROWTH_BYTES) / MI);
-    hold(s, "of it beside the cache, MiB", (double)late->rest_bytes / MI, (double)(warm->rest_bytes + GROWTH_BYTES) / MI);
+    hold(s, "of it beside cache and trunk, MiB", (double)late->rest_bytes / MI, (double)(warm->rest_bytes + GROWTH_BYTES) / MI);
     hold(s, "accounted, MiB", (double)late->accounted_bytes / MI, (double)warm->accounted_bytes / MI);
     hold(s, "open files", (double)late->files, (double)warm->files);
     hold(s, "threads", (double)late->threads, (double)warm->threads);
     hold(s, "injected errors without a retry, or retries without one",
          errors > stats.read_retries ? (double)(errors - stats.read_retries) : (double)(stats.read_retries - errors), 0);
-    bool untouched = cache->slot_count > cache->classes.count && stats.given_back_times == 0; /* else there is nothing to take */
+    bool may_give = cache->slot_count > cache->classes.count || s->model->memory.placement.keep_count > 0;
+    bool untouched = may_give && stats.given_back_times == 0;
     hold(s, "things that never came (errors, short reads, scarce memory, requests after the warm-up)",
          (errors == 0) + (soak_faults_shorts() == 0) + untouched + (late->files == 0), 0);
 }

@@ -11,7 +11,7 @@
 #define SECOND_NS 1000000000u
 #define TELL_NS 20000000u
 #define CALM_NS (2ull * SECOND_NS) /* not ten: more changes in an hour */
-#define RESERVE_SHARE 16           /* of the cache */
+#define RESERVE_SHARE 16           /* of what may be given back */
 
 static uint64_t draw(struct soak_machine *m, uint64_t below) {
     m->random = m->random * 6364136223846793005u + 1442695040888963407u;
@@ -19,7 +19,9 @@ static uint64_t draw(struct soak_machine *m, uint64_t below) {
 }
 
 static uint64_t available(const struct soak_machine *m) {
-    uint64_t all = m->most_bytes + 3 * m->reserve_bytes, taken = m->other_bytes + store_cache_used_bytes(m->model->store);
+    const struct weight_store *store = m->model->store;
+    uint64_t all = m->most_bytes + 3 * m->reserve_bytes, weights = store_cache_used_bytes(store) + store_trunk_used_bytes(store);
+    uint64_t taken = m->other_bytes + weights;
     return all > taken ? all - taken : 0;
 }
 
@@ -45,7 +47,8 @@ static bool make_folder(const struct soak_machine *m, const char *name) {
 }
 
 bool soak_machine_begin(struct soak_machine *m, const char *root, struct sluice_model *model, uint64_t seed) {
-    uint64_t most_bytes = model->memory.placement.cache_bytes;
+    const struct placement *placement = &model->memory.placement;
+    uint64_t most_bytes = placement->cache_bytes + placement->keep_bytes;
     *m = (struct soak_machine){.root = root,
                                .meminfo = -1,
                                .pressure = -1,

@@ -1,10 +1,10 @@
 /*
- * soak_machine: a machine that is a folder, on which another program takes memory and gives it back, so that an expert cache is under
- * pressure by the engine's own way of looking (engine/pressure.h).
+ * soak_machine: a machine that is a folder, on which another program takes memory and gives it back, so that a model's weights are
+ * under pressure by the engine's own way of looking (engine/pressure.h).
  *
- * Model    The folder has proc/meminfo and proc/pressure/memory. There is room for all of the cache that was planned and three reserves
- *          beside; every 3 to 25 seconds the other program changes its size: to nothing, or to as much as all of the cache. What is
- *          available follows the cache's own size, as on a real machine, and whoever finds less than the reserve waits.
+ * Model    The folder has proc/meminfo and proc/pressure/memory. There is room for all weights that may be given back (cache, trunk)
+ *          and three reserves beside; every 3 to 25 seconds the other program changes its size: to nothing, or to as much as all of
+ *          them. What is available follows their own size, as on a real machine, and whoever finds less than the reserve waits.
  * Threads  the engine's.
  */
 #pragma once
@@ -15,7 +15,7 @@ struct soak_machine {
     const char *root;      /* borrowed */
     int meminfo, pressure; /* files, open */
     struct sluice_model *model;
-    uint64_t most_bytes, reserve_bytes; /* of the cache; that the watch wants free */
+    uint64_t most_bytes, reserve_bytes; /* that may be given back; that the watch wants free */
     uint64_t other_bytes;               /* the other program's */
     uint64_t waited_us, told_at_ns, change_at_ns;
     uint64_t random, changes;

@@ -11,11 +11,12 @@
 
 #define TEXT_BYTES 512
 
-/* Resident bytes of the mappings between two addresses. */
-static uint64_t resident_between(uint64_t begin, uint64_t end) {
+/* Resident bytes of the mappings of a region. */
+static uint64_t resident_of(const struct memory_region *region) {
+    uint64_t begin = (uintptr_t)region->data, end = begin + region->size_bytes + 4095;
     char line[TEXT_BYTES];
     uint64_t from = 0, to = 0, kib, sum = 0;
-    FILE *file = fopen("/proc/self/smaps", "re");
+    FILE *file = region->data ? fopen("/proc/self/smaps", "re") : NULL;
     while (file && fgets(line, sizeof line, file)) {
         if (sscanf(line, "%" SCNx64 "-%" SCNx64 " ", &from, &to) != 2 && sscanf(line, "Rss: %" SCNu64 " kB", &kib) == 1 && from >= begin &&
             to <= end)
@@ -49,11 +50,10 @@ static uint64_t count_entries(const char *path, bool threads) {
 
 struct soak_numbers soak_numbers_read(const struct sluice_model *model) {
     struct memory_process process = memory_process_read();
-    const struct memory_region *cache = &model->store->cache.memory.region;
-    uint64_t begin = (uintptr_t)cache->data, cached = cache->data ? resident_between(begin, begin + cache->size_bytes + 4095) : 0;
+    uint64_t weights = resident_of(&model->store->cache.memory.region) + resident_of(&model->store->trunk.region);
     struct soak_numbers numbers = {.rss_bytes = process.rss_bytes,
                                    .peak_bytes = process.peak_rss_bytes,
-                                   .rest_bytes = process.rss_bytes > cached ? process.rss_bytes - cached : 0,
+                                   .rest_bytes = process.rss_bytes > weights ? process.rss_bytes - weights : 0,
                                    .heap_bytes = memory_owner_bytes(MEMORY_OTHER),
                                    .files = count_entries("/proc/self/fd", false),
                                    .threads = count_entries("/proc/self/task", true)};

@@ -1,9 +1,9 @@
 /*
  * soak_numbers: what a process has and must not have more of as time goes by: memory, open files, threads.
  *
- * Model    Taken between two requests. `rest` is the resident memory outside the expert cache: the cache changes its size on purpose and
- *          fills its last pages late, so that a leak of a kilobyte a request would not show in the whole. Workers of the kernel's io_uring
- *          come and go as the kernel likes and are no threads of ours.
+ * Model    Taken between two requests. `rest` is the resident memory outside the expert cache and the trunk: they change their size on
+ *          purpose and fill their last pages late, so that a leak of a kilobyte a request would not show in the whole. Workers of the
+ * kernel's io_uring come and go as the kernel likes and are no threads of ours.
  */
 #pragma once
 
