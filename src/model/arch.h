@@ -20,6 +20,15 @@ enum layer_pattern {
     PATTERN_FROM_FILE, /* layer types or a pattern in the file; else by window_period; else a window, if given, in all layers */
 };
 
+enum window_flag {
+    WINDOW_BY_PERIOD,       /* not asked: every layer but those of window_period */
+    WINDOW_FLAG_UP,         /* with the flag, layers from max_window_layers on (qwen2) */
+    WINDOW_FLAG_EVEN_BELOW, /* with the flag, every other layer below it (qwen2_moe) */
+    WINDOW_FLAG_ALL,        /* with the flag (qwen3_moe) */
+    WINDOW_FLAG_STILL,      /* with the flag, layers that do not rotate (smollm3) */
+    WINDOW_UP,              /* layers from max_window_layers on (dots1) */
+};
+
 enum norm_place {
     NORM_BEFORE,           /* x += f(norm(x)) */
     NORM_BEFORE_AND_AFTER, /* x += norm(f(norm(x))): gemma */
@@ -35,7 +44,7 @@ struct arch_spec {
     const char *const *architectures;    /* config.json architectures[0], NULL-terminated, tried after model_type */
     const struct param_override *params; /* or NULL */
     const struct role_override *roles;   /* or NULL */
-    const char *const *hf_refused;       /* flags of config.json that make another network when true; NULL-terminated, or NULL */
+    const char *const *hf_refused; /* keys of config.json that make another network unless null, false or 0; NULL-terminated, or NULL */
 
     enum norm_kind norm;
     enum norm_place norm_place;
@@ -56,22 +65,25 @@ struct arch_spec {
     bool rope_pairs_gguf, rope_pairs_hf; /* rotates neighbours, else halves */
     bool gguf_value_heads_tiled;         /* linear attention: GGUF's converter moved value heads: head h reads key head h % key heads */
     enum layer_pattern pattern;
-    bool windows_are_chunks;  /* a window layer sees the positions of its own chunk of that length, not the last ones (llama 4) */
-    uint32_t window_period;   /* with PATTERN_FROM_FILE and no list in the file: every n-th layer is full, the others have the window */
-    bool window_needs_flag;   /* config.json: the window holds only with use_sliding_window, from layer max_window_layers on */
-    bool gguf_ignores_window; /* GGUF of this family has no window even if the checkpoint has one */
+    bool windows_are_chunks;      /* a window layer sees the positions of its own chunk of that length, not the last ones (llama 4) */
+    uint32_t window_period;       /* with PATTERN_FROM_FILE and no list in the file: every n-th layer is full, the others have the window */
+    enum window_flag window_flag; /* config.json without a list: how use_sliding_window and max_window_layers say which layers have it */
+    bool gguf_ignores_window;     /* GGUF of this family has no window even if the checkpoint has one */
     double rope_theta, rope_window_theta; /* 0: usual */
     double rope_partial;                  /* rotated part of a head when config.json does not say; 0: all */
-    double gguf_full_rope;                /* GGUF: rotated part of a head in full layers, which its files do not say; 0: as they say */
+    double rope_proportional; /* config.json that says nothing of it: this part of the pairs turns in full layers (gemma4); 0: all */
+    double gguf_full_rope;    /* GGUF: rotated part of a head in full layers, which its files do not say; 0: as they say */
     uint32_t gguf_yarn_unrounded_context; /* struct rope_request, unrounded_context */
-    bool scale_window_rope;               /* a rope scaling holds in window layers too */
+    bool window_rope_unscaled;            /* a rope scaling that is given once holds in full layers only (gemma3) */
     bool rope_in_window_layers_only;      /* as soon as there are window layers, the full ones do not rotate (cohere2) */
     bool temperature_in_still_layers;     /* queries grow with the position only in layers that do not rotate, counted from 1 (llama 4) */
+    bool hf_rope_must_be_named;           /* config.json: rotates only with position_embedding_type "rope" (granite hybrid) */
     bool gguf_finetuned_is_rope;          /* GGUF: rope.scaling.finetuned false means that nothing rotates (granite) */
     uint32_t rope_free_period;            /* every n-th layer does not rotate unless the file lists which; 0: all rotate */
 
     uint32_t steady_first_layer;    /* steady attention: decays become weaker from this layer on */
     bool steady_activates;          /* steady attention: q, k and v go through silu, and nothing is rotated or scaled (minimax) */
+    bool steady_even_slopes;        /* steady attention: the decays of any number of heads are one series (minimax) */
     bool state_space_norm_optional; /* the norm after a state space's gate is there or not, as the files have it (falcon_h1) */
     enum gate_kind gate;            /* feed-forward and experts */
     bool gateless;                  /* down(act(up x)) */

@@ -21,7 +21,7 @@ struct binder {
     const struct params *params;
     struct role_names names;
     struct plan *plan;
-    bool *used; /* per tensor of the catalogue */
+    bool *used;                 /* per tensor of the catalogue */
     struct byte_buffer missing; /* names, one a line */
     uint32_t missing_count;
 };

@@ -50,7 +50,9 @@ static enum status bind_router_bias(const struct layer_context *c, uint32_t expe
 static enum status read_groups(const struct layer_context *c, uint32_t experts, uint32_t top_k, struct op *op, struct error *err) {
     const struct binder *b = c->binder;
     uint32_t groups = params_u32(b->params, PARAM_EXPERT_GROUPS, 0), top = params_u32(b->params, PARAM_TOP_GROUPS, 0);
-    if (groups <= 1 || top == 0 || top == groups)
+    struct text method;
+    bool greedy = meta_text(params_meta(b->params, b->catalogue, "topk_method"), &method) && text_is(method, "greedy");
+    if (groups <= 1 || top == 0 || top == groups || greedy)
         return STATUS_OK;
     if (experts % groups != 0 || top > groups || top_k > top * (experts / groups))
         return error_set(err, STATUS_CORRUPT, "%s: layer %u: %u of %u experts from the best %u of %u groups cannot be",

@@ -98,8 +98,7 @@ static enum status emit_keys(const struct layer_context *c, const struct index_s
     TRY(plan_add_step(b->plan, &norm, err));
     const struct op rope = {.rope = {.heads = 1, .head_dim = shape->dim, .pairs = shape->pairs}};
     TRY(block_rope(c, &rope, keys, err));
-    const struct plan_state kv = {
-        .kind = STATE_KV, .layer = (int32_t)c->layer, .kv_heads = 1, .head_dim = shape->dim, .unrounded = true};
+    const struct plan_state kv = {.kind = STATE_KV, .layer = (int32_t)c->layer, .kv_heads = 1, .head_dim = shape->dim, .unrounded = true};
     TRY(plan_add_state(b->plan, &kv, state, err));
     write.op.kv_write.state = *state;
     write.op.kv_write.kv_heads = 1;

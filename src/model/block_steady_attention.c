@@ -9,9 +9,12 @@
 #include "base/memory.h"
 #include "model/block.h"
 
-/* 2 to the power of -8 (i + 1) / heads; heads that are no power of two take every other one of the next longer series for the rest. */
-static double slope(uint32_t heads, uint32_t head) {
-    uint32_t power = 1;
+/*
+ * 2 to the power of -8 (i + 1) / heads. Without `even`, heads that are no power of two have the series of the power below, and take every
+ * other one of the next longer series for the rest.
+ */
+static double slope(uint32_t heads, uint32_t head, bool even) {
+    uint32_t power = even ? heads : 1;
     while (2 * power <= heads)
         power *= 2;
     double place = head < power ? (head + 1.0) / power : (2.0 * (head - power) + 1) / (2.0 * power);
@@ -20,13 +23,14 @@ static double slope(uint32_t heads, uint32_t head) {
 
 static enum status bind_decays(const struct layer_context *c, uint32_t heads, uint32_t *constant, struct error *err) {
     struct binder *b = c->binder;
+    bool even = b->arch->steady_even_slopes;
     uint32_t first = b->arch->steady_first_layer, last = b->params->layers > 1 ? b->params->layers - 1 : 1;
-    double layer = c->layer > first ? c->layer - first : 0, factor = 1 - layer / last + 1e-5;
+    double layer = c->layer > first ? c->layer - first : 0, factor = 1 - layer / (even ? last + 1e-5 : last) + 1e-5;
     float *decays = memory_alloc_array(heads, sizeof *decays);
     if (!decays)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the decays of %u heads", heads);
     for (uint32_t h = 0; h < heads; h++)
-        decays[h] = (float)math_exp_f64(-slope(heads, h) * factor);
+        decays[h] = (float)math_exp_f64(-slope(heads, h, even) * factor);
     enum status status = plan_add_constant(b->plan, decays, heads, constant, err);
     memory_free(decays);
     return status;

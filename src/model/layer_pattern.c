@@ -20,21 +20,39 @@ static bool listed_window(const struct binder *b, uint32_t layer, bool *window) 
     return flags && flags->type == META_ARRAY && meta_array_bool(flags, layer, window);
 }
 
-static bool window_by_rule(const struct binder *b, uint32_t layer) {
-    const struct arch_spec *arch = b->arch;
-    uint64_t period = arch->window_period, first = 0;
+/* The classes of these families have 28 where a file says nothing, or more than their models have layers. */
+#define WINDOW_FIRST_LAYER 28
+
+static bool window_by_flag(const struct binder *b, uint32_t layer) {
+    uint64_t first = WINDOW_FIRST_LAYER;
     bool flag = false;
-    if (hf(b)) {
-        if (!meta_u64(meta_of(b, "sliding_window_pattern"), &period))
-            (void)meta_u64(meta_of(b, "_sliding_window_pattern"), &period);
-        if (arch->window_needs_flag) {
-            (void)meta_bool(meta_of(b, "use_sliding_window"), &flag);
-            (void)meta_u64(meta_of(b, "max_window_layers"), &first);
-            return flag && layer >= first;
-        }
-    } else {
-        (void)meta_u64(meta_of(b, "attention.sliding_window_pattern"), &period);
+    (void)meta_bool(meta_of(b, "use_sliding_window"), &flag);
+    (void)meta_u64(meta_of(b, "max_window_layers"), &first);
+    switch (b->arch->window_flag) {
+    case WINDOW_FLAG_UP:
+        return flag && layer >= first;
+    case WINDOW_FLAG_EVEN_BELOW:
+        return flag && layer < first && layer % 2 == 0;
+    case WINDOW_FLAG_ALL:
+        return flag;
+    case WINDOW_FLAG_STILL:
+        return flag && !layer_rotates(b, layer);
+    case WINDOW_UP:
+        return layer >= first;
+    case WINDOW_BY_PERIOD:
+        break;
     }
+    return true;
+}
+
+static bool window_by_rule(const struct binder *b, uint32_t layer) {
+    uint64_t period = b->arch->window_period;
+    if (hf(b) && b->arch->window_flag != WINDOW_BY_PERIOD)
+        return window_by_flag(b, layer);
+    if (!hf(b))
+        (void)meta_u64(meta_of(b, "attention.sliding_window_pattern"), &period);
+    else if (!meta_u64(meta_of(b, "sliding_window_pattern"), &period))
+        (void)meta_u64(meta_of(b, "_sliding_window_pattern"), &period);
     return period == 0 || (layer + 1) % period != 0;
 }
 
@@ -89,7 +107,8 @@ bool layer_rotates(const struct binder *b, uint32_t layer) {
     const struct meta_value *theta = hf(b) ? meta_of(b, "rope_parameters/rope_theta") : NULL;
     if (theta && theta->type == META_NULL) /* olmo_hybrid */
         return false;
-    if (hf(b) && meta_text(meta_of(b, "position_embedding_type"), &positions) && text_is(positions, "nope"))
+    if (hf(b) && b->arch->hf_rope_must_be_named &&
+        !(meta_text(meta_of(b, "position_embedding_type"), &positions) && text_is(positions, "rope")))
         return false;
     if (!hf(b) && b->arch->gguf_finetuned_is_rope && meta_bool(meta_of(b, "rope.scaling.finetuned"), &flag) && !flag)
         return false;
@@ -103,6 +122,8 @@ bool layer_rotates(const struct binder *b, uint32_t layer) {
         return false;
     if (!b->arch->rope_in_window_layers_only || layer_has_window(b, layer))
         return true;
+    if (hf(b))
+        return params_u32(b->params, PARAM_WINDOW, 0) == 0;
     for (uint32_t other = 0; other < b->params->layers; other++)
         if (layer_has_window(b, other))
             return false;

@@ -25,14 +25,17 @@ static enum status build(struct model *model, const struct file_set *files, cons
     return status;
 }
 
-/* Flags that would make another network than the family's blocks compute. */
-static enum status refuse_flags(const struct model *model, struct error *err) {
+/* Keys that would make another network than the family's blocks compute. */
+static enum status refuse_keys(const struct model *model, struct error *err) {
     bool flag;
+    double number;
     bool hf = catalogue_world(model->catalogue) == CATALOGUE_HF;
-    for (const char *const *key = model->arch->hf_refused; hf && key && *key; key++)
-        if (meta_bool(params_meta(&model->params, model->catalogue, *key), &flag) && flag)
+    for (const char *const *key = model->arch->hf_refused; hf && key && *key; key++) {
+        const struct meta_value *value = params_meta(&model->params, model->catalogue, *key);
+        if ((meta_bool(value, &flag) && flag) || (meta_f64(value, &number) && number != 0))
             return error_set(err, STATUS_UNSUPPORTED, "%s: config.json sets %s, a variant of %s that is not supported",
                              catalogue_path(model->catalogue), *key, model->arch->name);
+    }
     return STATUS_OK;
 }
 
@@ -72,7 +75,7 @@ enum status model_open(const char *path, struct file_set *files, struct model **
     if (status == STATUS_OK)
         status = params_read(&model->params, model->catalogue, prefix, model->arch->params, err);
     if (status == STATUS_OK)
-        status = refuse_flags(model, err);
+        status = refuse_keys(model, err);
     if (status == STATUS_OK)
         status = check_activation(model, err);
     if (status == STATUS_OK)

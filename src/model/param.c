@@ -263,6 +263,16 @@ static enum status read_param(struct params *params, const struct catalogue *cat
     return STATUS_OK;
 }
 
+/* nemotron_h may have a list or a line of letters, one for each layer, and no number beside it. */
+static enum status count_layers(struct params *params, const struct catalogue *catalogue, struct error *err) {
+    const struct meta_value *kinds = params_meta(params, catalogue, "layers_block_type");
+    struct text letters = {0};
+    uint64_t count = kinds && kinds->type == META_ARRAY ? kinds->array.count : 0;
+    if (count == 0 && meta_text(params_meta(params, catalogue, "hybrid_override_pattern"), &letters))
+        count = letters.size_bytes;
+    return count >= 1 && count <= 4096 ? store_one(params, PARAM_LAYERS, (double)count, err) : STATUS_OK;
+}
+
 enum status params_read(struct params *params, const struct catalogue *catalogue, const char *prefix,
                         const struct param_override *overrides, struct error *err) {
     *params = (struct params){0};
@@ -278,6 +288,8 @@ enum status params_read(struct params *params, const struct catalogue *catalogue
     }
     if (!params->present[PARAM_WINDOW] && params_f64(params, PARAM_WINDOW_BEFORE, 0) > 0)
         TRY(store_one(params, PARAM_WINDOW, params_f64(params, PARAM_WINDOW_BEFORE, 0) + 1, err));
+    if (!params->present[PARAM_LAYERS])
+        TRY(count_layers(params, catalogue, err));
     TRY(params_need(params, catalogue, PARAM_LAYERS, err));
     TRY(params_need(params, catalogue, PARAM_HIDDEN, err));
     TRY(params_need(params, catalogue, PARAM_HEADS, err));

@@ -40,10 +40,11 @@ static enum status rope_table_for(struct build *b, uint32_t layer, bool window, 
                                    .theta_initial = arch->rope_theta,
                                    .window_theta_initial = arch->rope_window_theta,
                                    .partial_initial = arch->rope_partial,
+                                   .proportional_initial = arch->rope_proportional,
                                    .gguf_full_partial = arch->gguf_full_rope,
                                    .unrounded_context = arch->gguf_yarn_unrounded_context,
                                    .whole = params_has(b->binder->params, PARAM_KV_LATENT),
-                                   .scale_window_layers = arch->scale_window_rope};
+                                   .window_unscaled = arch->window_rope_unscaled};
     struct rope_spec rope;
     if (params_has(b->binder->params, PARAM_KV_LATENT)) /* heads have a part of their own that is rotated */
         request.head_dim = params_u32(b->binder->params, PARAM_ROPE_DIM, layer);
@@ -335,10 +336,9 @@ static enum status emit_head(struct build *b, const struct feature_request *feat
                                           .cols = b->hidden,
                                           .fused = ROLE_COUNT,
                                           .optional = !hf(b) || !params_has(b->binder->params, PARAM_TIED)};
-    if (!tied) {
+    if (!tied)
         TRY(bind_matrix(b->binder, &request, &product.weight[0], err));
-        TRY(bind_bias(b->binder, &request, &product.constant[0], err));
-    }
+    TRY(bind_bias(b->binder, &request, &product.constant[0], err)); /* a tied head may have one of its own */
     if (product.weight[0] == PLAN_NONE)
         product.weight[0] = b->embedding_weight;
     else if (b->embedding_weight != PLAN_NONE)

@@ -110,7 +110,7 @@ static uint32_t read_dim(const struct rope_scope *scope, const struct rope_reque
 }
 
 static void scale_llama3(const struct rope_scope *scope, double *inverse, uint32_t half) {
-    double factor = 1, low = 1, high = 4, original = 8192;
+    double factor = 1, low = 1, high = 4, original = params_f64(scope->params, PARAM_CONTEXT, 0);
     (void)scope_f64(scope, "factor", &factor);
     (void)scope_f64(scope, "low_freq_factor", &low);
     (void)scope_f64(scope, "high_freq_factor", &high);
@@ -186,9 +186,10 @@ static bool scope_list(const struct rope_scope *scope, const char *key, double *
 /* Two sets of divisors, one for contexts as the model was first trained for, one for longer ones. */
 static enum status scale_long(const struct rope_scope *scope, struct rope_spec *out, struct error *err) {
     uint32_t half = out->half;
-    double divisors[2][ROPE_HALF_MAX], context = params_f64(scope->params, PARAM_CONTEXT, 0), magnitude = 0;
+    double divisors[2][ROPE_HALF_MAX], magnitude = 0;
     TRY(params_need(scope->params, scope->catalogue, PARAM_ORIGINAL_CONTEXT, err));
-    double original = params_f64(scope->params, PARAM_ORIGINAL_CONTEXT, 0), factor = context / original;
+    double original = params_f64(scope->params, PARAM_ORIGINAL_CONTEXT, 0);
+    double factor = params_f64(scope->params, PARAM_CONTEXT, 0) / original;
     if (half > ROPE_HALF_MAX || !scope_list(scope, "short_factor", divisors[0], half) ||
         !scope_list(scope, "long_factor", divisors[1], half))
         return error_set(err, STATUS_CORRUPT, "%s: %sshort_factor and long_factor must each have %u positive numbers",
@@ -199,8 +200,7 @@ static enum status scale_long(const struct rope_scope *scope, struct rope_spec *
     }
     out->long_context = (uint32_t)original;
     if (!scope_f64(scope, "attention_factor", &magnitude)) {
-        if (context <= original)
-            (void)scope_f64(scope, "factor", &factor);
+        (void)scope_f64(scope, "factor", &factor);
         magnitude = factor > 1 && original > 1 ? sqrt(1 + math_log_f64(factor) / math_log_f64(original)) : 1;
     }
     out->magnitude = (float)magnitude;
@@ -209,9 +209,8 @@ static enum status scale_long(const struct rope_scope *scope, struct rope_spec *
 
 /* alpha (hunyuan) stretches the base for good; else the base grows with the context beyond what the model was trained for. */
 static void scale_dynamic(const struct rope_scope *scope, uint32_t dim, struct rope_spec *out) {
-    double alpha = 0, factor = 1, original = params_f64(scope->params, PARAM_CONTEXT, 0);
+    double alpha = 0, factor = 1, original = params_f64(scope->params, PARAM_CONTEXT, 0); /* not the scaling's own, if it has one */
     (void)scope_f64(scope, "factor", &factor);
-    (void)scope_f64(scope, "original_max_position_embeddings", &original);
     if (scope_f64(scope, "alpha", &alpha) && alpha > 0 && dim > 2) {
         for (uint32_t i = 0; i < out->half; i++)
             out->inverse_frequencies[i] *= math_pow_f64(alpha, -2.0 * i / (dim - 2));
@@ -224,8 +223,8 @@ static void scale_dynamic(const struct rope_scope *scope, uint32_t dim, struct r
 }
 
 /* Only the first part of the pairs turns, with the frequencies of the whole head. */
-static void scale_proportional(const struct rope_scope *scope, uint32_t head_dim, double theta, struct rope_spec *out) {
-    double partial = 1, factor = 1;
+static void scale_proportional(const struct rope_scope *scope, uint32_t head_dim, double theta, double partial, struct rope_spec *out) {
+    double factor = 1;
     (void)scope_f64(scope, "partial_rotary_factor", &partial);
     (void)scope_f64(scope, "factor", &factor);
     double turning = floor(partial * head_dim / 2);
@@ -248,7 +247,7 @@ static enum status apply_scaling(const struct rope_scope *scope, const struct ro
     struct text type = scope_type(scope);
     bool gguf = catalogue_world(scope->catalogue) == CATALOGUE_GGUF;
     bool per_kind = strstr(scope->scaling, "_attention/") != NULL;
-    if (request->kind == ROPE_WINDOW_LAYERS && !per_kind && !request->scale_window_layers)
+    if (request->kind == ROPE_WINDOW_LAYERS && !per_kind && request->window_unscaled)
         return STATUS_OK;
     double factor = 1;
     if (text_is(type, "default") || text_is(type, "none") || text_is(type, "mrope"))
@@ -284,7 +283,7 @@ static enum status apply_scaling(const struct rope_scope *scope, const struct ro
 /* Divisors of a GGUF file, one or two sets. */
 static enum status divide(const struct rope_scope *scope, const struct rope_request *request, struct rope_spec *out, struct error *err) {
     double magnitude = 1;
-    if (!request->divisors || (request->kind == ROPE_WINDOW_LAYERS && !request->scale_window_layers))
+    if (!request->divisors || (request->kind == ROPE_WINDOW_LAYERS && request->window_unscaled))
         return STATUS_OK;
     if (request->divisor_count < out->half)
         return error_set(err, STATUS_CORRUPT, "%s: rope_freqs has %u elements, %u are rotated", catalogue_path(scope->catalogue),
@@ -326,7 +325,9 @@ enum status rope_read(const struct params *params, const struct catalogue *catal
     double theta = read_theta(&scope, request);
     if (!(theta > 1 && theta < 1e15))
         return error_set(err, STATUS_CORRUPT, "%s: rope theta is %g, allowed is 1 to 1e15", catalogue_path(catalogue), theta);
-    bool proportional = text_is(scope_type(&scope), "proportional");
+    bool initial = request->proportional_initial > 0 && catalogue_world(catalogue) == CATALOGUE_HF && !scope.has_scaling &&
+                   request->kind == ROPE_FULL_LAYERS;
+    bool proportional = initial || text_is(scope_type(&scope), "proportional");
     uint32_t dim = proportional ? request->head_dim : read_dim(&scope, request);
     *out = (struct rope_spec){.half = (dim + 1) / 2, .magnitude = 1};
     if (dim < 2)
@@ -339,7 +340,7 @@ enum status rope_read(const struct params *params, const struct catalogue *catal
         out->inverse_frequencies[i] = 1 / math_pow_f64(theta, 2.0 * i / dim);
     enum status status = STATUS_OK;
     if (proportional)
-        scale_proportional(&scope, request->head_dim, theta, out);
+        scale_proportional(&scope, request->head_dim, theta, initial ? request->proportional_initial : 1, out);
     else
         status = apply_scaling(&scope, request, theta, out, err);
     if (status == STATUS_OK)

@@ -39,8 +39,9 @@ struct rope_request {
     double window_theta_initial; /* for window layers; 0: as full layers */
     bool whole;                  /* head_dim is the rotated part already, whatever a partial factor says */
     double partial_initial;      /* config.json: rotated part of a head when the file does not say; 0: all */
+    double proportional_initial; /* config.json that says nothing at all: the scaling is "proportional", of this part; 0: none is */
     double gguf_full_partial;    /* GGUF: the same, of full layers, whatever the file says; 0: as it says */
-    bool scale_window_layers;    /* false: a scaling in GGUF or the old fields holds for full layers only (gemma3) */
+    bool window_unscaled;        /* a scaling in GGUF or the old fields holds for full layers only (gemma3) */
     uint32_t unrounded_context;  /* GGUF cannot say that YaRN's ramp is not rounded: it is not in models first trained for this context */
     const float *divisors;       /* from a rope_freqs tensor, or NULL */
     const float *long_divisors;  /* from rope_factors_long, or NULL; as many */

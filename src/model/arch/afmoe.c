@@ -15,8 +15,10 @@ static const struct role_override roles[] = {
 
 static const struct param_override params[] = {
     {PARAM_EXPERT_RENORMALISE, "route_norm", NULL, PARAM_IN_BOTH, 1},
-    {PARAM_EXPERT_SCALE, "route_scale", NULL, PARAM_IN_HF, 2.826},
+    {PARAM_EXPERT_SCALE, "route_scale", NULL, PARAM_IN_HF, 1},
     {PARAM_FIRST_DENSE, NULL, NULL, PARAM_IN_HF, 2},
+    {PARAM_NORM_EPSILON, NULL, NULL, PARAM_IN_HF, 1e-5},
+    {PARAM_WINDOW, NULL, NULL, PARAM_IN_HF, 1024},
     PARAM_END,
 };
 
@@ -33,7 +35,6 @@ const struct arch_spec arch_afmoe = {
     .pattern = PATTERN_FROM_FILE,
     .window_period = 4,
     .rope_in_window_layers_only = true,
-    .scale_window_rope = true,
     .router = ROUTER_SIGMOID,
     .scale_embedding_by_sqrt_hidden = true,
 };

@@ -7,11 +7,17 @@ static const struct role_override roles[] = {
     ROLE_END,
 };
 
+static const struct param_override params[] = {
+    {PARAM_NORM_EPSILON, NULL, NULL, PARAM_IN_HF, 1e-5},
+    PARAM_END,
+};
+
 const struct arch_spec arch_apertus = {
     .name = "apertus",
     .gguf = ARCH_NAMES("apertus"),
     .model_types = ARCH_NAMES("apertus"),
     .architectures = ARCH_NAMES("ApertusForCausalLM"),
+    .params = params,
     .roles = roles,
     .q_norm = true,
     .k_norm = true,

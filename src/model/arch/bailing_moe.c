@@ -76,7 +76,8 @@ const struct arch_spec arch_bailing_hybrid = {
     .architectures = ARCH_NAMES("BailingMoeV2_5ForCausalLM"),
     .params = hybrid_params,
     .roles = roles,
-    .rope_pairs_hf = true, /* of latent attention */
+    .hf_refused = ARCH_NAMES("kda_safe_gate", "kda_lower_bound"), /* of Ling 3, which has the same model_type */
+    .rope_pairs_hf = true,                                        /* of latent attention */
     .pattern = PATTERN_ALL_FULL,
     .router = ROUTER_SIGMOID,
 };

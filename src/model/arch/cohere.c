@@ -22,7 +22,6 @@ const struct arch_spec arch_cohere2 = {
     .rope_pairs_hf = true,
     .pattern = PATTERN_FROM_FILE,
     .window_period = 4,
-    .scale_window_rope = true,
     .rope_in_window_layers_only = true,
 };
 
@@ -43,5 +42,6 @@ const struct arch_spec arch_cohere = {
     .parallel_blocks = true,
     .rope_pairs_gguf = true,
     .rope_pairs_hf = true,
+    .rope_theta = 500000,
     .pattern = PATTERN_ALL_FULL,
 };

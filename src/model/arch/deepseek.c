@@ -32,13 +32,16 @@ static const struct param_override v3_params[] = {
     {PARAM_ROPE_DIM, "qk_rope_head_dim", NULL, PARAM_IN_HF, 64},
     {PARAM_EXPERT_RENORMALISE, NULL, NULL, PARAM_IN_HF, 1},
     {PARAM_FIRST_DENSE, NULL, NULL, PARAM_IN_HF, 3},
+    {PARAM_EXPERT_GROUPS, NULL, NULL, PARAM_IN_HF, 8},
+    {PARAM_TOP_GROUPS, NULL, NULL, PARAM_IN_HF, 4},
+    {PARAM_EXPERT_SCALE, NULL, NULL, PARAM_IN_HF, 2.5},
     PARAM_END,
 };
 
 const struct arch_spec arch_deepseek_v3 = {
     .name = "deepseek_v3",
-    .model_types = ARCH_NAMES("deepseek_v3", "kimi_k2", "glm4_moe_lite", "joyai_llm_flash"),
-    .architectures = ARCH_NAMES("DeepseekV3ForCausalLM", "Glm4MoeLiteForCausalLM"),
+    .model_types = ARCH_NAMES("deepseek_v3", "kimi_k2", "joyai_llm_flash"),
+    .architectures = ARCH_NAMES("DeepseekV3ForCausalLM"),
     .params = v3_params,
     .rope_pairs_hf = true,
     .pattern = PATTERN_ALL_FULL,
@@ -52,6 +55,9 @@ static const struct param_override v32_params[] = {
     {PARAM_INDEX_HEADS, NULL, NULL, PARAM_IN_HF, 64},
     {PARAM_INDEX_DIM, NULL, NULL, PARAM_IN_HF, 128},
     {PARAM_INDEX_TOP_K, NULL, NULL, PARAM_IN_HF, 2048},
+    {PARAM_EXPERT_GROUPS, NULL, NULL, PARAM_IN_HF, 8},
+    {PARAM_TOP_GROUPS, NULL, NULL, PARAM_IN_HF, 4},
+    {PARAM_EXPERT_SCALE, NULL, NULL, PARAM_IN_HF, 2.5},
     PARAM_END,
 };
 

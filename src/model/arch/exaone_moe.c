@@ -2,9 +2,9 @@
 #include "model/arch/arch_rows.h"
 
 static const struct param_override params[] = {
-    {PARAM_EXPERT_RENORMALISE, NULL, NULL, PARAM_IN_BOTH, 1},
-    {PARAM_EXPERT_SCALE, NULL, NULL, PARAM_IN_HF, 2.5},
-    PARAM_END,
+    {PARAM_EXPERT_RENORMALISE, NULL, NULL, PARAM_IN_BOTH, 1}, {PARAM_EXPERT_SCALE, NULL, NULL, PARAM_IN_HF, 2.5},
+    {PARAM_NORM_EPSILON, NULL, NULL, PARAM_IN_HF, 1e-5},      {PARAM_WINDOW, NULL, NULL, PARAM_IN_HF, 4096},
+    {PARAM_TOP_GROUPS, NULL, NULL, PARAM_IN_HF, 1},           PARAM_END,
 };
 
 const struct arch_spec arch_exaone_moe = {
@@ -17,7 +17,6 @@ const struct arch_spec arch_exaone_moe = {
     .pattern = PATTERN_FROM_FILE,
     .window_period = 4,
     .rope_theta = 1000000,
-    .scale_window_rope = true,
     .rope_in_window_layers_only = true,
     .router = ROUTER_SIGMOID,
 };

@@ -24,6 +24,6 @@ const struct arch_spec arch_falcon_h1 = {
     .roles = roles,
     .hf_refused = ARCH_NAMES("mamba_norm_before_gate"),
     .pattern = PATTERN_ALL_FULL,
-    .rope_theta = 1e11,
+    .rope_theta = 10000,
     .state_space_norm_optional = true,
 };

@@ -60,6 +60,7 @@ const struct arch_spec arch_granitemoehybrid = {
     .roles = hybrid_roles,
     .gguf_interleaved_qk = true,
     .pattern = PATTERN_ALL_FULL,
+    .hf_rope_must_be_named = true,
     .gguf_finetuned_is_rope = true,
     .router = ROUTER_SOFTMAX_CHOSEN,
     .logit_scale_divides = true,

@@ -8,11 +8,17 @@ static const struct role_override roles[] = {
     ROLE_END,
 };
 
+static const struct param_override params[] = {
+    {PARAM_NORM_EPSILON, NULL, NULL, PARAM_IN_HF, 1e-5},
+    PARAM_END,
+};
+
 const struct arch_spec arch_hunyuan_v1_dense = {
     .name = "hunyuan_v1_dense",
     .gguf = ARCH_NAMES("hunyuan-dense"),
     .model_types = ARCH_NAMES("hunyuan_v1_dense"),
     .architectures = ARCH_NAMES("HunYuanDenseV1ForCausalLM"),
+    .params = params,
     .roles = roles,
     .qk_norm_after_rope = true,
     .pattern = PATTERN_ALL_FULL,
@@ -20,6 +26,7 @@ const struct arch_spec arch_hunyuan_v1_dense = {
 
 static const struct param_override moe_params[] = {
     {PARAM_EXPERT_RENORMALISE, NULL, NULL, PARAM_IN_BOTH, 1},
+    {PARAM_NORM_EPSILON, NULL, NULL, PARAM_IN_HF, 1e-5},
     PARAM_END,
 };
 

@@ -15,6 +15,9 @@ static const struct param_override params[] = {
     {PARAM_ROPE_DIM, "qk_rope_head_dim", NULL, PARAM_NO_INITIAL, 0},
     {PARAM_EXPERT_RENORMALISE, "moe_renormalize", NULL, PARAM_IN_BOTH, 1},
     {PARAM_EXPERT_GROUPS, "num_expert_group", NULL, PARAM_NO_INITIAL, 0},
+    {PARAM_NORM_EPSILON, NULL, NULL, PARAM_IN_HF, 1e-5},
+    {PARAM_TOP_GROUPS, NULL, NULL, PARAM_IN_HF, 1},
+    {PARAM_EXPERT_SCALE, NULL, NULL, PARAM_IN_HF, 2.446},
     PARAM_END,
 };
 

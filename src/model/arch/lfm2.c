@@ -22,6 +22,7 @@ static const struct role_override roles[] = {
 
 static const struct param_override params[] = {
     {PARAM_TIED, "tie_embedding", NULL, PARAM_NO_INITIAL, 0},
+    {PARAM_NORM_EPSILON, NULL, NULL, PARAM_IN_HF, 1e-5},
     PARAM_END,
 };
 
@@ -40,6 +41,7 @@ const struct arch_spec arch_lfm2 = {
 
 static const struct param_override moe_params[] = {
     {PARAM_EXPERT_RENORMALISE, NULL, NULL, PARAM_IN_BOTH, 1},
+    {PARAM_NORM_EPSILON, NULL, NULL, PARAM_IN_HF, 1e-5},
     PARAM_END,
 };
 

@@ -26,6 +26,7 @@ static const struct param_override params[] = {
     {PARAM_TOP_K, NULL, NULL, PARAM_IN_HF, 1},
     {PARAM_QUERY_TEMPERATURE, "attn_scale", NULL, PARAM_IN_HF, 0.1},
     {PARAM_ORIGINAL_CONTEXT, "floor_scale", NULL, PARAM_IN_HF, 8192},
+    {PARAM_NORM_EPSILON, NULL, NULL, PARAM_IN_HF, 1e-5},
     PARAM_END,
 };
 
@@ -41,7 +42,6 @@ const struct arch_spec arch_llama4 = {
     .windows_are_chunks = true,
     .window_period = 4,
     .rope_theta = 500000,
-    .scale_window_rope = true,
     .temperature_in_still_layers = true,
     .rope_free_period = 4,
     .router = ROUTER_SIGMOID,

@@ -2,7 +2,8 @@
 #include "model/arch/arch_rows.h"
 
 static const struct param_override params[] = {
-    {PARAM_EXPERT_RENORMALISE, NULL, NULL, PARAM_IN_GGUF, 1},
+    {PARAM_EXPERT_RENORMALISE, NULL, NULL, PARAM_IN_BOTH, 1},
+    {PARAM_WINDOW, NULL, NULL, PARAM_IN_HF, 1024},
     PARAM_END,
 };
 
@@ -15,6 +16,7 @@ const struct arch_spec arch_mellum = {
     .q_norm = true,
     .k_norm = true,
     .pattern = PATTERN_FROM_FILE,
+    .window_rope_unscaled = true,
     .window_period = 4,
     .router = ROUTER_SOFTMAX,
 };

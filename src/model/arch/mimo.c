@@ -9,12 +9,13 @@ const struct arch_spec arch_mimo = {
     .model_types = ARCH_NAMES("mimo"),
     .architectures = ARCH_NAMES("MiMoForCausalLM"),
     .pattern = PATTERN_FROM_FILE,
-    .window_needs_flag = true,
+    .window_flag = WINDOW_FLAG_UP,
 };
 
 static const struct param_override flash_params[] = {
     {PARAM_EXPERT_RENORMALISE, NULL, NULL, PARAM_IN_BOTH, 1},
     {PARAM_VALUE_SCALE, NULL, NULL, PARAM_IN_HF, 0.707},
+    {PARAM_TOP_GROUPS, NULL, NULL, PARAM_IN_HF, 1},
     PARAM_END,
 };
 
@@ -26,6 +27,7 @@ const struct arch_spec arch_mimo_v2_flash = {
     .params = flash_params,
     .head_sizes_from_rows = true,
     .pattern = PATTERN_FROM_FILE,
+    .window_rope_unscaled = true,
     .window_period = 6,
     .rope_theta = 5000000,
     .rope_window_theta = 10000,

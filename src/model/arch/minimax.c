@@ -25,10 +25,12 @@ const struct arch_spec arch_minimax = {
     .architectures = ARCH_NAMES("MiniMaxForCausalLM", "MiniMaxText01ForCausalLM", "MiniMaxM1ForCausalLM"),
     .params = params,
     .roles = roles,
+    .hf_refused = ARCH_NAMES("sliding_window"),
     .norm_place = NORM_CARRIED,
     .hf_qkv_by_group = true,
     .rope_theta = 1000000,
     .pattern = PATTERN_ALL_FULL,
     .steady_activates = true,
+    .steady_even_slopes = true,
     .router = ROUTER_SOFTMAX,
 };

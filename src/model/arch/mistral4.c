@@ -4,6 +4,7 @@
 static const struct param_override params[] = {
     {PARAM_ROPE_DIM, "qk_rope_head_dim", NULL, PARAM_IN_HF, 64},
     {PARAM_EXPERT_RENORMALISE, NULL, NULL, PARAM_IN_HF, 1},
+    {PARAM_TOP_GROUPS, NULL, NULL, PARAM_IN_HF, 1},
     PARAM_END,
 };
 

@@ -22,6 +22,8 @@ static const struct role_override roles[] = {
 
 static const struct param_override params[] = {
     {PARAM_NORM_EPSILON, "layer_norm_epsilon", NULL, PARAM_IN_HF, 1e-5},
+    {PARAM_TOP_GROUPS, NULL, NULL, PARAM_IN_HF, 1},
+    {PARAM_EXPERT_RENORMALISE, NULL, NULL, PARAM_IN_HF, 1},
     PARAM_END,
 };
 

@@ -6,7 +6,9 @@
 
 static const struct role_override roles[] = {
     {ROLE_ATTENTION_NORM, NULL, {"input_layernorm", "attention_layer_norm"}},
-    {ROLE_ATTENTION_POST_NORM, NULL, {"post_attention_layernorm"}},
+    {ROLE_ATTENTION_POST_NORM,
+     NULL,
+     {"post_attention_layernorm", "feedforward_layer_norm"}}, /* the other when saved anew by transformers */
     {ROLE_FFN_NORM, NULL, {"feedforward_layer_norm", "post_attention_layernorm"}},
     {ROLE_FFN_POST_NORM, NULL, {"post_feedforward_layernorm"}},
     {ROLE_Q, NULL, {"self_attn.q_proj", "linear_attn.q_proj"}},

@@ -16,7 +16,6 @@ const struct arch_spec arch_smollm3 = {
     .rope_theta = 2000000,
     .rope_free_period = 4,
     .pattern = PATTERN_FROM_FILE,
-    .window_needs_flag = true,
+    .window_flag = WINDOW_FLAG_STILL,
     .gguf_ignores_window = true,
-    .scale_window_rope = true,
 };

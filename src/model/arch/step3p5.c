@@ -39,6 +39,7 @@ const struct arch_spec arch_step3p5 = {
     .k_norm = true,
     .heads_from_rows = true,
     .pattern = PATTERN_FROM_FILE,
+    .window_rope_unscaled = true,
     .window_period = 4,
     .gguf_full_rope = 0.5,
     .gate = GATE_SILU_CLAMPED,
