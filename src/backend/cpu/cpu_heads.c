@@ -64,12 +64,14 @@ static void run_plain(struct cpu_backend *cpu, struct heads_job *job) {
     unsigned activation = cpu_activation(cpu, &job->view->parts[0].matrix, false);
     size_t heads = op->head_matmul.heads, rows = 0;
     job->parts = cpu_activation_parts(activation);
+    if (!call->same_input)
+        cpu->inputs_activation = 0;
     if (activation == 0) {
         job->x = (const uint8_t *)call->in[0];
         job->piece_bytes = op->head_matmul.in_stride * sizeof(float);
         job->x_row_bytes = call->in_width[0] * sizeof(float);
     } else {
-        if (!call->same_input || cpu->inputs_activation != activation) {
+        if (cpu->inputs_activation != activation) {
             cpu->inputs_layout = cpu_activation_layout(activation, op->head_matmul.in_size);
             cpu->inputs_activation = activation;
             cpu_quantize_rows(cpu, call->in[0], op->head_matmul.in_stride, call->rows * heads, &cpu->inputs_layout, cpu->inputs);

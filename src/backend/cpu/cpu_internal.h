@@ -42,8 +42,8 @@ struct cpu_backend {
     struct backend_limits limits;
     struct memory_region scratch;
     struct cpu_worker *workers;
-    uint8_t *inputs; /* [rows] quantised inputs of a product */
-    unsigned inputs_activation;
+    uint8_t *inputs;                        /* [rows] quantised inputs of a product */
+    unsigned inputs_activation;             /* 0: they hold nothing of the input that same_input speaks of */
     struct activation_layout inputs_layout; /* what `inputs` holds, for same_input */
     uint8_t *expert_inputs[2];              /* [rows] quantised inputs of gate and up */
     uint8_t *gathered[2];                   /* [pairs] inputs of one expert's rows side by side */

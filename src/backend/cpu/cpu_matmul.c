@@ -204,6 +204,8 @@ void cpu_run_matmul(struct cpu_backend *cpu, const struct op *op, const struct o
     struct matmul_job job = {.cpu = cpu, .tokens = call->rows};
     size_t cols = call->weight[0].parts[0].matrix.cols;
     bool done[OP_WEIGHTS_MAX] = {false};
+    if (!call->same_input)
+        cpu->inputs_activation = 0;
     for (uint32_t o = 0; o < op->matmul.outputs; o++) {
         unsigned activation = cpu_activation(cpu, &call->weight[o].parts[0].matrix, false);
         for (uint32_t earlier = 0; earlier < o; earlier++)
@@ -214,7 +216,7 @@ void cpu_run_matmul(struct cpu_backend *cpu, const struct op *op, const struct o
             job.x = (const uint8_t *)call->in[0];
             job.x_row_bytes = call->in_width[0] * sizeof(float);
         } else {
-            if (!call->same_input || cpu->inputs_activation != activation) {
+            if (cpu->inputs_activation != activation) {
                 cpu->inputs_layout = cpu_activation_layout(activation, cols);
                 cpu_quantize_rows(cpu, call->in[0], call->in_width[0], call->rows, &cpu->inputs_layout, cpu->inputs);
                 cpu->inputs_activation = activation;
