@@ -67,6 +67,7 @@ struct arch_spec {
     enum layer_pattern pattern;
     bool windows_are_chunks;      /* a window layer sees the positions of its own chunk of that length, not the last ones (llama 4) */
     uint32_t window_period;       /* with PATTERN_FROM_FILE and no list in the file: every n-th layer is full, the others have the window */
+    bool first_layer_full;        /* the first layer is full whatever the period (mimo_v2_flash) */
     enum window_flag window_flag; /* config.json without a list: how use_sliding_window and max_window_layers say which layers have it */
     bool gguf_ignores_window;     /* GGUF of this family has no window even if the checkpoint has one */
     double rope_theta, rope_window_theta; /* 0: usual */

@@ -53,7 +53,7 @@ static bool window_by_rule(const struct binder *b, uint32_t layer) {
         (void)meta_u64(meta_of(b, "attention.sliding_window_pattern"), &period);
     else if (!meta_u64(meta_of(b, "sliding_window_pattern"), &period))
         (void)meta_u64(meta_of(b, "_sliding_window_pattern"), &period);
-    return period == 0 || (layer + 1) % period != 0;
+    return !(b->arch->first_layer_full && layer == 0) && (period == 0 || (layer + 1) % period != 0);
 }
 
 bool layer_has_window(const struct binder *b, uint32_t layer) {

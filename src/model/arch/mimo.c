@@ -29,6 +29,7 @@ const struct arch_spec arch_mimo_v2_flash = {
     .pattern = PATTERN_FROM_FILE,
     .window_rope_unscaled = true,
     .window_period = 6,
+    .first_layer_full = true,
     .rope_theta = 5000000,
     .rope_window_theta = 10000,
     .rope_partial = 0.334,
