@@ -98,6 +98,7 @@ struct arch_spec {
     bool logit_scale_divides;       /* granite */
 
     bool scale_embedding_by_sqrt_hidden; /* gemma */
+    const char *hf_embedding_scale_flag; /* config.json: only when this key is true (afmoe), or NULL */
     bool query_scale_by_hidden_gguf_27b; /* gemma2, gemma3 27B in GGUF: 1 / sqrt(hidden / heads) */
 };
 

@@ -51,8 +51,8 @@ static bool window_by_rule(const struct binder *b, uint32_t layer) {
         return window_by_flag(b, layer);
     if (!hf(b))
         (void)meta_u64(meta_of(b, "attention.sliding_window_pattern"), &period);
-    else if (!meta_u64(meta_of(b, "sliding_window_pattern"), &period))
-        (void)meta_u64(meta_of(b, "_sliding_window_pattern"), &period);
+    else if (!meta_u64(meta_of(b, "sliding_window_pattern"), &period) && !meta_u64(meta_of(b, "_sliding_window_pattern"), &period))
+        (void)meta_u64(meta_of(b, "global_attn_every_n_layers"), &period);
     return !(b->arch->first_layer_full && layer == 0) && (period == 0 || (layer + 1) % period != 0);
 }
 

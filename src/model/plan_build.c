@@ -78,8 +78,9 @@ static enum status emit_scale(struct build *b, uint32_t buffer, double factor, s
 
 float build_embedding_scale(const struct binder *binder) {
     bool by_hidden = binder->arch->scale_embedding_by_sqrt_hidden;
-    if (by_hidden) /* afmoe may turn it off */
-        (void)meta_bool(params_meta(binder->params, binder->catalogue, "mup_enabled"), &by_hidden);
+    const char *flag = catalogue_world(binder->catalogue) == CATALOGUE_HF ? binder->arch->hf_embedding_scale_flag : NULL;
+    if (flag)
+        by_hidden = meta_bool(params_meta(binder->params, binder->catalogue, flag), &by_hidden) && by_hidden;
     return (float)(by_hidden ? sqrt(params_f64(binder->params, PARAM_HIDDEN, 0)) : params_f64(binder->params, PARAM_EMBEDDING_SCALE, 0));
 }
 

@@ -37,4 +37,5 @@ const struct arch_spec arch_afmoe = {
     .rope_in_window_layers_only = true,
     .router = ROUTER_SIGMOID,
     .scale_embedding_by_sqrt_hidden = true,
+    .hf_embedding_scale_flag = "mup_enabled",
 };
