@@ -235,11 +235,11 @@ ALWAYS_INLINE __m512 add_terms(__m512 lanes, const struct pair *w, const struct 
     return f->has_bias ? _mm512_fmadd_ps(_mm512_mul_ps(w->m, x->scales), x->sums, lanes) : lanes;
 }
 
-/* Asks for what comes FETCH_BYTES behind these bytes, before `end`; not for the second cache, where it would only pass through. */
+/* Asks for what comes FETCH_BYTES behind these bytes, before `end`. */
 ALWAYS_INLINE void fetch_ahead(const uint8_t *bytes, size_t count, const uint8_t *end) {
     if ((size_t)(end - bytes) > FETCH_BYTES)
         for (size_t i = 0; i < count; i += 64)
-            __builtin_prefetch(bytes + FETCH_BYTES + i, 0, 0);
+            __builtin_prefetch(bytes + FETCH_BYTES + i);
 }
 
 struct walk { /* rows that go together, for some tokens: several of either, not of both */
