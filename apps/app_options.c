@@ -47,7 +47,7 @@ const struct option_spec option_reader = {.name = "reader",
                                           .help = "how files are read; best: io_uring where the system allows it, else threads"};
 const struct option_spec option_isa = {.name = "isa",
                                        .kind = OPTION_CHOICE,
-                                       .choices = "best|ref|avx2|avx512|amx|neon|i8mm",
+                                       .choices = "best|ref|avx2|avx512|amx|neon|dotprod|i8mm",
                                        .initial = "best",
                                        .value = "LEVEL",
                                        .help = "instruction set of the kernels; changes speed, never a bit"};

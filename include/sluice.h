@@ -123,7 +123,7 @@ typedef struct {
     uint32_t chunk;      /* prompt tokens per pass; 0: as memory allows; 512 at most, or 4096 when weights are read for each */
     uint32_t logit_rows; /* positions per pass that may give logits; 0: 1 */
     sluice_reader reader;
-    const char *isa;   /* "ref", "avx2", "avx512", "amx", "neon", "i8mm"; NULL: the best of this machine */
+    const char *isa;   /* "ref", "avx2", "avx512", "amx", "neon", "dotprod", "i8mm"; NULL: the best of this machine */
     bool forms;        /* answers may get a form: plans the memory for that */
     bool history;      /* counts which experts are used, over runs, and fills idle time with those used most (README) */
     bool no_lookahead; /* experts are read only when their layer asks for them; no text depends on it */

@@ -23,7 +23,7 @@
 #define PROC_BYTES_MAX 4096
 
 const char *cpu_isa_name(enum cpu_isa isa) {
-    static const char *const names[CPU_ISA_COUNT] = {"ref", "avx2", "avx512", "amx", "neon", "i8mm"};
+    static const char *const names[CPU_ISA_COUNT] = {"ref", "avx2", "avx512", "amx", "neon", "dotprod", "i8mm"};
     CHECK((unsigned)isa < CPU_ISA_COUNT);
     return names[isa];
 }
@@ -58,9 +58,7 @@ static unsigned os_saved_registers(void) {
     return low;
 }
 
-static bool has_all(unsigned value, unsigned bits) {
-    return (value & bits) == bits;
-}
+static bool has_all(unsigned value, unsigned bits) { return (value & bits) == bits; }
 
 static bool probe_isa(enum cpu_isa isa) {
     struct cpuid_leaf base = cpuid(1, 0), extended = cpuid(7, 0);
@@ -80,6 +78,7 @@ static bool probe_isa(enum cpu_isa isa) {
     case CPU_ISA_AMX:
         return amx && syscall(SYS_arch_prctl, REQUEST_XCOMP_PERMISSION, XFEATURE_TILE_DATA) == 0;
     case CPU_ISA_NEON:
+    case CPU_ISA_DOTPROD:
     case CPU_ISA_I8MM:
     case CPU_ISA_COUNT:
         break;
@@ -87,30 +86,26 @@ static bool probe_isa(enum cpu_isa isa) {
     return false;
 }
 
-void cpu_pause(void) {
-    __builtin_ia32_pause();
-}
+void cpu_pause(void) { __builtin_ia32_pause(); }
 
 #elif defined(__aarch64__)
 
 #include <asm/hwcap.h>
 
 static bool probe_isa(enum cpu_isa isa) {
-    bool neon = getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
+    bool dotprod = getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
+    if (isa == CPU_ISA_DOTPROD)
+        return dotprod;
     if (isa == CPU_ISA_I8MM)
-        return neon && (getauxval(AT_HWCAP2) & HWCAP2_I8MM);
-    return isa == CPU_ISA_NEON ? neon : isa == CPU_ISA_REF;
+        return dotprod && (getauxval(AT_HWCAP2) & HWCAP2_I8MM);
+    return isa == CPU_ISA_REF || isa == CPU_ISA_NEON;
 }
 
-void cpu_pause(void) {
-    __asm__ volatile("yield");
-}
+void cpu_pause(void) { __asm__ volatile("yield"); }
 
 #else
 
-static bool probe_isa(enum cpu_isa isa) {
-    return isa == CPU_ISA_REF;
-}
+static bool probe_isa(enum cpu_isa isa) { return isa == CPU_ISA_REF; }
 
 void cpu_pause(void) {}
 
@@ -126,7 +121,7 @@ bool cpu_isa_available(enum cpu_isa isa) {
 }
 
 enum cpu_isa cpu_isa_best(void) {
-    static const enum cpu_isa order[] = {CPU_ISA_AMX, CPU_ISA_AVX512, CPU_ISA_AVX2, CPU_ISA_I8MM, CPU_ISA_NEON};
+    static const enum cpu_isa order[] = {CPU_ISA_AMX, CPU_ISA_AVX512, CPU_ISA_AVX2, CPU_ISA_I8MM, CPU_ISA_DOTPROD, CPU_ISA_NEON};
     for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
         if (cpu_isa_available(order[i]))
             return order[i];

@@ -7,16 +7,17 @@
 
 /* Levels that kernels are written for; each needs all of its features, and the system's support for its registers. */
 enum cpu_isa {
-    CPU_ISA_REF,    /* plain C */
-    CPU_ISA_AVX2,   /* AVX2 + FMA + F16C */
-    CPU_ISA_AVX512, /* F, BW, DQ, VL, VNNI */
-    CPU_ISA_AMX,    /* AVX512 + AMX tile, int8, with permission from the kernel */
-    CPU_ISA_NEON,   /* dotprod */
-    CPU_ISA_I8MM,   /* NEON + i8mm */
+    CPU_ISA_REF,     /* plain C */
+    CPU_ISA_AVX2,    /* AVX2 + FMA + F16C */
+    CPU_ISA_AVX512,  /* F, BW, DQ, VL, VNNI */
+    CPU_ISA_AMX,     /* AVX512 + AMX tile, int8, with permission from the kernel */
+    CPU_ISA_NEON,    /* every 64-bit ARM */
+    CPU_ISA_DOTPROD, /* NEON + dot products of bytes */
+    CPU_ISA_I8MM,    /* DOTPROD + matrix products of bytes */
     CPU_ISA_COUNT,
 };
 
-const char *cpu_isa_name(enum cpu_isa isa); /* "ref", "avx2", "avx512", "amx", "neon", "i8mm" */
+const char *cpu_isa_name(enum cpu_isa isa); /* "ref", "avx2", "avx512", "amx", "neon", "dotprod", "i8mm" */
 /* Asking for CPU_ISA_AMX also asks the kernel for the permission. */
 bool cpu_isa_available(enum cpu_isa isa);
 enum cpu_isa cpu_isa_best(void);

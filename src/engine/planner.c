@@ -52,7 +52,7 @@ static enum status choose_isa(const struct planner *p, enum cpu_isa *isa, struct
                                                         "or leave the choice to the program)",
                                                         p->options->isa);
         }
-    return error_set(err, STATUS_INVALID, "--isa %s: known are ref, avx2, avx512, amx, neon, i8mm", p->options->isa);
+    return error_set(err, STATUS_INVALID, "--isa %s: known are ref, avx2, avx512, amx, neon, dotprod, i8mm", p->options->isa);
 }
 
 static enum status check_formats(const struct planner *p, enum cpu_isa isa, struct error *err) {

@@ -1,9 +1,9 @@
 /*
  * kernel: pure functions on raw pointers, one table per instruction set, chosen once at start (kernel_select.c).
  *
- * ref/ is the definition of every result (formulas in docs/ARITHMETIC.md) and stays plain C for ever; avx2/, avx512/, amx/, neon/ and i8mm/
- * fill in faster versions with the same bits. Rows are never summed together and no result depends on how many rows are computed in
- * one call, so that batch, chunk, thread count and instruction set cannot change a byte.
+ * ref/ is the definition of every result (formulas in docs/ARITHMETIC.md) and stays plain C for ever; avx2/, avx512/, amx/, neon/,
+ * dotprod/ and i8mm/ fill in faster versions with the same bits. Rows are never summed together and no result depends on how many rows are
+ * computed in one call, so that batch, chunk, thread count and instruction set cannot change a byte.
  *
  * Threads   pure; callers split rows, heads or tokens.
  * Memory    nothing is allocated; scratch comes from the caller. Pointers need no alignment unless said. Nothing past the end of an

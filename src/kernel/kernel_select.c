@@ -12,6 +12,7 @@
 #include "kernel/avx2/avx2.h"
 #include "kernel/avx512/avx512.h"
 #elif defined(__aarch64__)
+#include "kernel/dotprod/dotprod.h"
 #include "kernel/i8mm/i8mm.h"
 #include "kernel/neon/neon.h"
 #endif
@@ -26,7 +27,8 @@ static const struct kernel_table tables[CPU_ISA_COUNT] = {
     [CPU_ISA_AMX] = {REF_ENTRIES, AVX2_ENTRIES, AVX512_ENTRIES, AMX_ENTRIES, .isa = CPU_ISA_AMX},
 #elif defined(__aarch64__)
     [CPU_ISA_NEON] = {REF_ENTRIES, NEON_ENTRIES, .isa = CPU_ISA_NEON},
-    [CPU_ISA_I8MM] = {REF_ENTRIES, NEON_ENTRIES, I8MM_ENTRIES, .isa = CPU_ISA_I8MM},
+    [CPU_ISA_DOTPROD] = {REF_ENTRIES, NEON_ENTRIES, DOTPROD_ENTRIES, .isa = CPU_ISA_DOTPROD},
+    [CPU_ISA_I8MM] = {REF_ENTRIES, NEON_ENTRIES, DOTPROD_ENTRIES, I8MM_ENTRIES, .isa = CPU_ISA_I8MM},
 #endif
 };
 

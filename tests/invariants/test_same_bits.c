@@ -39,7 +39,7 @@ static const double budgets[] = {0, 0.01, 0.25, 0.5, 0.75, 1}; /* from the small
 static const sluice_reader readers[] = {SLUICE_READER_SYNC, SLUICE_READER_THREADS, SLUICE_READER_URING};
 static const uint32_t thread_counts[] = {1, 2, 3};
 #if defined(__aarch64__)
-static const enum cpu_isa isas[] = {CPU_ISA_REF, CPU_ISA_NEON, CPU_ISA_I8MM};
+static const enum cpu_isa isas[] = {CPU_ISA_REF, CPU_ISA_NEON, CPU_ISA_DOTPROD, CPU_ISA_I8MM};
 #else
 static const enum cpu_isa isas[] = {CPU_ISA_REF, CPU_ISA_AVX2, CPU_ISA_AVX512, CPU_ISA_AMX};
 #endif

@@ -20,8 +20,6 @@ ALWAYS_INLINE codes_32 four_of_8(const void *a, const void *b, const void *c, co
     return _mm256_setr_m128i(low, high);
 }
 
-ALWAYS_INLINE codes_32 load_codes(const void *bytes) { return load_256(bytes); }
-
 ALWAYS_INLINE codes_32 with_shifts(codes_32 grid, codes_32 minus) {
     __m256i eight = _mm256_and_si256(_mm256_slli_epi16(grid, 3), _mm256_set1_epi8(-8));
     return above_128(_mm256_add_epi8(eight, _mm256_or_si256(minus, _mm256_set1_epi8(1))));

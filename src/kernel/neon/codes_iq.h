@@ -13,7 +13,20 @@ ALWAYS_INLINE codes_32 with_signs(codes_32 magnitudes, uint32_t signs) {
 ALWAYS_INLINE codes_32 four_of_8(const void *a, const void *b, const void *c, const void *d) {
     return (codes_32){{vcombine_s8(vld1_s8(a), vld1_s8(b)), vcombine_s8(vld1_s8(c), vld1_s8(d))}};
 }
-ALWAYS_INLINE codes_32 load_codes(const void *bytes) { return load_32(bytes); }
+/* Not through memory, where a load would wait for several stores. */
+ALWAYS_INLINE int8x16_t four_of_4(const uint8_t grid[][4], const uint16_t index[4]) {
+    uint32x4_t all = vdupq_n_u32(load_u32(grid[index[0]]));
+    all = vsetq_lane_u32(load_u32(grid[index[1]]), all, 1);
+    all = vsetq_lane_u32(load_u32(grid[index[2]]), all, 2);
+    return vreinterpretq_s8_u32(vsetq_lane_u32(load_u32(grid[index[3]]), all, 3));
+}
+ALWAYS_INLINE codes_32 eight_of_4(const uint8_t grid[][4], const uint8_t qs[8], unsigned high) {
+    static const uint16_t select[8] = {1, 2, 4, 8, 16, 32, 64, 128};
+    uint16x8_t ninth = vandq_u16(vtstq_u16(vdupq_n_u16((uint16_t)high), vld1q_u16(select)), vdupq_n_u16(256));
+    uint16_t index[8];
+    vst1q_u16(index, vorrq_u16(vmovl_u8(vld1_u8(qs)), ninth));
+    return (codes_32){{four_of_4(grid, index), four_of_4(grid, index + 4)}};
+}
 
 ALWAYS_INLINE codes_32 with_shifts(codes_32 grid, codes_32 minus) {
     int8x16_t one = vdupq_n_s8(1);

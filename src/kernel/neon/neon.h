@@ -1,5 +1,5 @@
 /*
- * neon: kernels for NEON with dot products of bytes; the same bits as ref/. Contracts are those of struct kernel_table.
+ * neon: kernels for NEON, which every 64-bit ARM has; the same bits as ref/. Contracts are those of struct kernel_table.
  */
 #pragma once
 

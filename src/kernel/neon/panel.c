@@ -300,8 +300,8 @@ void i8mm_panel_fill(const struct matrix *w, const struct panel_format *f, const
 
 bool neon_panel_format(const struct matrix *w, struct panel_format *out) {
     bool found = panel_format_of(w, out);
-    if (out->least == 1)
-        out->least = MATMUL_MANY; /* these have vector kernels here */
+    if (w->format != DTYPE_Q8_0)
+        out->least = MATMUL_MANY; /* other thresholds are those of x86-64 */
     return found;
 }
 

@@ -1,5 +1,5 @@
 /*
- * run_terms: pieces of matmul_split_body.inc in NEON: unpacking codes and scales, integer sums, the float part of eight terms.
+ * run_terms: pieces of matmul_split_body.inc in NEON: unpacking codes and scales, the float part of eight terms.
  */
 #pragma once
 
@@ -82,23 +82,4 @@ ALWAYS_INLINE void add_8_terms(float lane[8], const float d[8], const float m[8]
             total = vfmaq_f32(total, vmulq_f32(vld1q_f32(m + i), scale), vcvtq_f32_s32(q_sum));
         vst1q_f32(lane + i, total);
     }
-}
-
-/* Four sums, added to `sum`, of products of 32 codes and activations. */
-ALWAYS_INLINE int32x4_t run_dot(int32x4_t sum, const uint8_t *codes, const int8_t *q, bool wide_codes) {
-    codes_32 c = load_32(codes);
-    return dot_32(sum, wide_codes ? less(c, -128) : c, load_32(q));
-}
-
-/* Integer sums of eight runs of 16, 32, 64 or 128 codes; those of 8 bits are taken as 128 less. */
-ALWAYS_INLINE void run_dots(const uint8_t *codes, const int8_t *q, unsigned run, bool wide_codes, int32_t sum[8]) {
-    int32x4_t v[8], zero = vdupq_n_s32(0);
-#pragma GCC unroll 8
-    for (unsigned i = 0; i < 8; i++) {
-        v[i] = run == 16 ? vdotq_s32(zero, vld1q_s8((const int8_t *)codes + 16 * i), vld1q_s8(q + 16 * i)) : zero; /* of four bits */
-        for (unsigned j = 0; run > 16 && j < run; j += 32)
-            v[i] = run_dot(v[i], codes + run * i + j, q + run * i + j, wide_codes);
-    }
-    vst1q_s32(sum, sums_of_4(v[0], v[1], v[2], v[3]));
-    vst1q_s32(sum + 4, sums_of_4(v[4], v[5], v[6], v[7]));
 }

@@ -1,5 +1,5 @@
 /*
- * simd: what the NEON kernels share: dot products of bytes, sums across vectors, unaligned loads.
+ * simd: what the NEON kernels share: sums across vectors, unaligned loads. Dot products of bytes are in the dot.h of a level.
  *
  * Everything is static inline, so that no code compiled with these flags can be taken by the linker for other files.
  */
@@ -15,11 +15,6 @@
 
 /* 32 codes, one byte each. */
 typedef int8x16x2_t codes_32;
-
-/* Four sums of eight products, added to sum. */
-ALWAYS_INLINE int32x4_t dot_32(int32x4_t sum, codes_32 codes, codes_32 x) {
-    return vdotq_s32(vdotq_s32(sum, codes.val[0], x.val[0]), codes.val[1], x.val[1]);
-}
 
 /* Element i is the sum of the 4 numbers of vector i. */
 ALWAYS_INLINE int32x4_t sums_of_4(int32x4_t a, int32x4_t b, int32x4_t c, int32x4_t d) {

@@ -1,5 +1,6 @@
 /*
- * strips: the walk of matrix-vector products of blocks with one float term (matmul_k.c, matmul_iq.c).
+ * strips: the walk of matrix-vector products of blocks with one float term (matmul_k_body.inc, matmul_iq_body.inc); a level brings its
+ * dot.h.
  *
  * Four rows at a time, block after block: the integer sums of a block of four rows are one vector, its float part is one fma into the
  * vector of lane block % 8. Codes are unpacked 32 at a time and used for up to four tokens.
@@ -64,8 +65,8 @@ ALWAYS_INLINE void scaled_dot_16(const uint8_t *block, codes_fn *codes, struct s
 #pragma GCC unroll 4
         for (unsigned t = 0; t < tokens; t++) {
             codes_32 q = load_32(x[t].q + 32 * k);
-            sum[t] = add_scaled(sum[t], vdotq_s32(vdupq_n_s32(0), code.val[0], q.val[0]), scale, 2 * k % 4);
-            sum[t] = add_scaled(sum[t], vdotq_s32(vdupq_n_s32(0), code.val[1], q.val[1]), scale, 2 * k % 4 + 1);
+            sum[t] = add_scaled(sum[t], dot_16(vdupq_n_s32(0), code.val[0], q.val[0]), scale, 2 * k % 4);
+            sum[t] = add_scaled(sum[t], dot_16(vdupq_n_s32(0), code.val[1], q.val[1]), scale, 2 * k % 4 + 1);
         }
     }
 }
@@ -148,20 +149,27 @@ ALWAYS_INLINE void walk_matrix(const struct matmul_args *args, block_fn *block, 
     }
 }
 
-/* A product from name##_block, which is out of line, since unpacking is long, with a copy for each number of tokens. */
+/* What is summed stays in registers; `tokens` is a constant of each copy. */
+ALWAYS_INLINE void block_of_tokens(block_fn *f, const uint8_t *block, const struct activation *x, unsigned tokens, int32x4_t sum[TOKENS],
+                                   int32x4_t bias[TOKENS]) {
+    int32x4_t own_sum[TOKENS], own_bias[TOKENS];
+    for (unsigned t = 0; t < tokens; t++)
+        own_bias[t] = vdupq_n_s32(0);
+    f(block, x, tokens, own_sum, own_bias);
+    memcpy(sum, own_sum, tokens * sizeof *sum);
+    memcpy(bias, own_bias, tokens * sizeof *bias);
+}
+
+/* A product from name##_block, which is out of line, since unpacking is long. */
 #define STRIP_PRODUCT(name, elements, d_offset, min_offset, factor)                                                           \
     static __attribute__((noinline)) void name##_of_tokens(const uint8_t *block, const struct activation *x, unsigned tokens, \
                                                            int32x4_t sum[TOKENS], int32x4_t bias[TOKENS]) {                   \
-        switch (tokens) {                                                                                                     \
-        case 1:                                                                                                               \
-            name##_block(block, x, 1, sum, bias);                                                                             \
-            break;                                                                                                            \
-        case 2:                                                                                                               \
-            name##_block(block, x, 2, sum, bias);                                                                             \
-            break;                                                                                                            \
-        default:                                                                                                              \
-            name##_block(block, x, TOKENS, sum, bias);                                                                        \
-        }                                                                                                                     \
+        if (tokens == 1)                                                                                                      \
+            block_of_tokens(name##_block, block, x, 1, sum, bias);                                                            \
+        else if (tokens == 2)                                                                                                 \
+            block_of_tokens(name##_block, block, x, 2, sum, bias);                                                            \
+        else                                                                                                                  \
+            block_of_tokens(name##_block, block, x, TOKENS, sum, bias);                                                       \
     }                                                                                                                         \
     void LEVEL(matmul_##name)(const struct matmul_args *args) {                                                               \
         const struct strip_format f = {elements, sizeof(struct block_##name), d_offset, min_offset, factor};                  \
