@@ -12,6 +12,7 @@ static const struct role_override roles[] = {
 static const struct param_override params[] = {
     {PARAM_LOGIT_SCALE, "lm_head_multiplier", NULL, PARAM_NO_INITIAL, 0},
     {PARAM_NORM_EPSILON, NULL, NULL, PARAM_IN_BOTH, 1e-5},
+    {PARAM_RECURRENT_KEY_HEADS, NULL, NULL, PARAM_IN_HF, 1},
     PARAM_END,
 };
 

@@ -3,6 +3,7 @@
 
 static const struct param_override params[] = {
     {PARAM_ATTENTION_SCALE, NULL, NULL, PARAM_IN_HF, 1},
+    {PARAM_RECURRENT_KEY_HEADS, NULL, NULL, PARAM_IN_HF, 1},
     PARAM_END,
 };
 

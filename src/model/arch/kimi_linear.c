@@ -7,6 +7,10 @@ static const struct role_override roles[] = {
     {ROLE_SHARED_GATE, NULL, {"block_sparse_moe.shared_experts.gate_proj", "mlp.shared_experts.gate_proj"}},
     {ROLE_SHARED_UP, NULL, {"block_sparse_moe.shared_experts.up_proj", "mlp.shared_experts.up_proj"}},
     {ROLE_SHARED_DOWN, NULL, {"block_sparse_moe.shared_experts.down_proj", "mlp.shared_experts.down_proj"}},
+    /* dense layers, saved anew by transformers */
+    {ROLE_FFN_GATE, NULL, {"mlp.gate_proj", "block_sparse_moe.gate_proj"}},
+    {ROLE_FFN_UP, NULL, {"mlp.up_proj", "block_sparse_moe.up_proj"}},
+    {ROLE_FFN_DOWN, NULL, {"mlp.down_proj", "block_sparse_moe.down_proj"}},
     ROLE_END,
 };
 
