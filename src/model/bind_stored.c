@@ -176,6 +176,23 @@ static enum status bind_plain(struct binder *binder, const struct stored *stored
     return STATUS_OK;
 }
 
+/* GGUF: "x.scale" multiplies the product with "x.weight", one number or one per expert. Two of gemma4's have such names and are no scales.
+ */
+static enum status bind_gguf(struct binder *binder, const struct stored *stored, struct plan_weight *weight, struct error *err) {
+    const struct tensor_entry *scale = find_beside(binder, stored->codes, ".scale");
+    TRY(bind_plain(binder, stored, weight, err));
+    if (binder->arch->experts_beside_ffn && (text_ends_with(stored->codes->name, TEXT(".ffn_down_exps.weight")) ||
+                                             text_ends_with(stored->codes->name, TEXT(".ffn_gate_inp.weight"))))
+        return STATUS_OK;
+    (void)stored_companion(binder, stored, ".input_scale"); /* of the activations: ours keep their own */
+    if (!scale)
+        return STATUS_OK;
+    bind_mark_used(binder, scale);
+    if (bind_element_count(scale) != 1 && (stored->experts == 0 || bind_element_count(scale) != stored->experts))
+        return bind_wrong_shape(binder, scale, "one factor, or one per expert of a stack", err);
+    return stored_tensor_scale(binder, stored, scale, false, weight, err);
+}
+
 enum status bind_stored(struct binder *binder, const struct stored *stored, struct plan_weight *weight, struct error *err) {
     const struct tensor_entry *codes = stored->codes, *scales;
     bool hf = catalogue_world(binder->catalogue) == CATALOGUE_HF;
@@ -187,7 +204,7 @@ enum status bind_stored(struct binder *binder, const struct stored *stored, stru
     weight->tensor_scale = 1;
     bind_mark_used(binder, codes);
     if (!hf)
-        return bind_plain(binder, stored, weight, err);
+        return bind_gguf(binder, stored, weight, err);
     (void)stored_companion(binder, stored, ".input_scale"); /* of the activations: ours keep their own */
     if (text_ends_with(codes->name, TEXT(".qweight")))
         return bind_packed(binder, stored, weight, err);

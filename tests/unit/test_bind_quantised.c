@@ -310,6 +310,58 @@ static void awq_and_gptq(void **state) {
         STATUS_NOT_FOUND, Q "|qzeros");
 }
 
+/* A llama of one layer as GGUF, all zeros but for "blk.0.attn_q.scale", which is [count] times 2.5. */
+static enum status open_gguf(uint64_t count, struct file_set **files, struct model **model, struct error *err) {
+    static const struct {
+        const char *name;
+        uint32_t rank;
+    } tensors[] = {{"token_embd.weight", 2},   {"output_norm.weight", 1},   {"blk.0.attn_norm.weight", 1},   {"blk.0.ffn_norm.weight", 1},
+                   {"blk.0.attn_k.weight", 2}, {"blk.0.attn_v.weight", 2},  {"blk.0.attn_output.weight", 2}, {"blk.0.ffn_gate.weight", 2},
+                   {"blk.0.ffn_up.weight", 2}, {"blk.0.ffn_down.weight", 2}};
+    static const char *const keys[] = {"llama.block_count", "llama.embedding_length", "llama.attention.head_count", "llama.context_length"};
+    static const uint32_t values[] = {1, 64, 1, 64};
+    const float factors[10] = {2.5f, 2.5f};
+    struct model_folder folder;
+    struct gguf_file g;
+    struct byte_buffer bytes;
+    gguf_init(&g);
+    gguf_text(&g, "general.architecture", "llama");
+    for (size_t i = 0; i < 4; i++)
+        gguf_u32(&g, keys[i], values[i]);
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
+        gguf_tensor(&g, tensors[i].name, tensors[i].rank, (const uint64_t[]){64, 64}, 0, 16384 * i);
+    gguf_tensor(&g, "blk.0.attn_q.weight", 2, (const uint64_t[]){64, 64}, 40, 10 * 16384);
+    gguf_tensor(&g, "blk.0.attn_q.scale", 1, &count, 0, 11 * 16384);
+    gguf_tensor(&g, "blk.0.attn_q.input_scale", 1, &count, 0, 11 * 16384 + 32);
+    g.data_bytes = 11 * 16384;
+    gguf_build(&g, &bytes);
+    gguf_deinit(&g);
+    put(&bytes, factors, sizeof factors);
+    model_folder_create(&folder);
+    const char *path = model_path(&folder, "m.gguf");
+    model_write(path, bytes.data, bytes.size_bytes);
+    byte_buffer_deinit(&bytes);
+    ASSERT_OK(file_set_create(files, err), *err);
+    enum status status = model_open(path, *files, model, err);
+    model_folder_destroy(&folder);
+    return status;
+}
+
+static void factors_of_gguf(void **state) {
+    (void)state;
+    struct file_set *files;
+    struct model *model;
+    struct error err = {0};
+    ASSERT_OK(open_gguf(1, &files, &model, &err), err);
+    assert_true(weight_named(model, "blk.0.attn_q")->tensor_scale == 2.5f && weight_named(model, "blk.0.attn_k")->tensor_scale == 1);
+    assert_int_equal(model->unused_count, 0);
+    model_close(model);
+    file_set_destroy(files);
+    assert_int_equal(open_gguf(2, &files, &model, &err), STATUS_CORRUPT);
+    assert_non_null(strstr(err.text, "blk.0.attn_q.scale"));
+    file_set_destroy(files);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shapes_tell_bits_and_group),
@@ -320,6 +372,7 @@ int main(void) {
         cmocka_unit_test(floats_of_four_bits),
         cmocka_unit_test(compressed_tensors),
         cmocka_unit_test(awq_and_gptq),
+        cmocka_unit_test(factors_of_gguf),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
