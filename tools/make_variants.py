@@ -40,6 +40,7 @@ CASES = [
     ("the stretch that long rope says", "phi3-longrope", {"rope_scaling": LONG, "partial_rotary_factor": 0.75}, ["rope_parameters"]),
     ("groups that are not asked for", "deepseek_v2-grouped", {"topk_method": "greedy"}, []),
     ("an embedding that is not scaled", "afmoe", {"global_attn_every_n_layers": 2}, ["mup_enabled", "layer_types"]),
+    ("no windows without a list", "mellum", {}, ["layer_types"]),
     ("the usual number of groups", "granitemoehybrid", {}, ["mamba_n_groups"]),
     ("a list of layers without their number", "nemotron_h-moe", {}, ["num_hidden_layers", "norm_topk_prob"]),
     ("the usual scale of experts", "deepseek_v3", {}, ["routed_scaling_factor"]),

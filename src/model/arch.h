@@ -27,6 +27,7 @@ enum window_flag {
     WINDOW_FLAG_ALL,        /* with the flag (qwen3_moe) */
     WINDOW_FLAG_STILL,      /* with the flag, layers that do not rotate (smollm3) */
     WINDOW_UP,              /* layers from max_window_layers on (dots1) */
+    WINDOW_LISTED,          /* only a list gives windows (mellum) */
 };
 
 enum norm_place {

@@ -39,6 +39,8 @@ static bool window_by_flag(const struct binder *b, uint32_t layer) {
         return flag && !layer_rotates(b, layer);
     case WINDOW_UP:
         return layer >= first;
+    case WINDOW_LISTED:
+        return false;
     case WINDOW_BY_PERIOD:
         break;
     }

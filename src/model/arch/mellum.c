@@ -18,5 +18,6 @@ const struct arch_spec arch_mellum = {
     .pattern = PATTERN_FROM_FILE,
     .window_rope_unscaled = true,
     .window_period = 4,
+    .window_flag = WINDOW_LISTED,
     .router = ROUTER_SOFTMAX,
 };
