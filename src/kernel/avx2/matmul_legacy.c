@@ -137,11 +137,11 @@ ALWAYS_INLINE void unpack_mxfp4(const uint8_t *blocks, unsigned count, struct gr
     look_up(fp4_doubled_values, 16, count, out->codes);
 }
 
-/* Asks for what comes FETCH_BYTES behind these bytes, before `end`; not for the second cache, where it would only pass through. */
+/* Asks for what comes FETCH_BYTES behind these bytes, before `end`. */
 ALWAYS_INLINE void fetch_ahead(const uint8_t *bytes, size_t count, const uint8_t *end) {
     if ((size_t)(end - bytes) > FETCH_BYTES)
         for (size_t i = 0; i < count; i += 64)
-            __builtin_prefetch(bytes + FETCH_BYTES + i, 0, 0);
+            __builtin_prefetch(bytes + FETCH_BYTES + i);
 }
 
 /* Adds a group's terms to the lanes of one token. `count`: blocks that are there, of those that were unpacked. */
