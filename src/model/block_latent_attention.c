@@ -163,7 +163,7 @@ static enum status emit_positions(const struct layer_context *c, const struct la
                                   .head_dim = shape->key,
                                   .v_dim = shape->latent,
                                   .values_in_keys = true,
-                                  .unrounded = params_has(c->binder->params, PARAM_INDEX_TOP_K)};
+                                  .unrounded = true};
     struct plan_step write = plan_step_of(OP_KV_WRITE, (int32_t)c->layer);
     TRY(block_rope(c, &of_key, buffers->key, err));
     TRY(block_rope(c, &of_q, buffers->q, err));

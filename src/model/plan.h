@@ -87,7 +87,7 @@ struct plan_state {
     uint32_t kv_heads, head_dim, v_dim; /* v_dim 0: keys alone */
     uint32_t window;                    /* 0: keeps everything */
     bool values_in_keys;                /* a value is the first v_dim elements of its key, and is not stored again */
-    bool unrounded;                     /* f32 whatever the cache's type: another position chosen costs more than memory */
+    bool unrounded;                     /* f32 whatever the cache's type: another position or expert chosen costs more than memory */
     bool of_target;                     /* a drafter's: keys and values are the target's, in the state target_state of its plan */
     uint32_t target_state;
     uint64_t floats; /* RECURRENT: of one copy; the fields above are those of KV */
