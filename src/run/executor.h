@@ -1,13 +1,14 @@
 /*
  * executor: walks the plan for a batch of rows: takes a lease for each weight, hands the op to the backend, attributes time.
  *
- * Model      A row is {sequence, position, parent, wants logits}: prompts, batches, drafts and trees are all rows. Rows of one sequence
- * come in increasing position, each the child of the one before (branching trees: refused until a drafter needs them). Weights that stay in
- * memory are bound at create, and anew when the store gave some of them back; for the others each step asks the store. Experts: the union
- * of all rows is wanted at once; what is in memory is computed while the rest loads. Result     rows that want logits get them, in row
- * order, in the logits buffer, valid until the next run. Threads    one owner. *cancel may be set from anywhere; it is looked at before
- * every step and while waiting. Memory     all of it at create. Failure    after an error nothing of the pass counts: KV positions of its
- * rows must be written again. The executor and store are clean.
+ * Model    A row is {sequence, position, parent, wants logits}: prompts, batches, drafts and trees are all rows. Rows of one sequence come
+ *          in increasing position, each the child of the one before (branching trees: refused until a drafter needs them). Weights that
+ *          stay in memory are bound at create, and anew when the store gave some of them back; for the others each step asks the store.
+ *          Experts: the union of all rows is wanted at once; what is in memory is computed while the rest loads.
+ * Result   rows that want logits get them, in row order, in the logits buffer, valid until the next run.
+ * Threads  one owner. *cancel may be set from anywhere; it is looked at before every step and while waiting.
+ * Memory   all of it at create.
+ * Failure  after an error nothing of the pass counts: KV positions of its rows must be written again. The executor and store are clean.
  */
 #pragma once
 

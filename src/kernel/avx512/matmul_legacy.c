@@ -319,37 +319,35 @@ ALWAYS_INLINE void walk_rows(const struct matmul_args *args, unpack_fn *unpack, 
         }
 }
 
-/* One pair, or a single row, for all tokens. */
-ALWAYS_INLINE void walk_tokens(const struct matmul_args *args, unpack_fn *unpack, const struct legacy_format *f, size_t row, unsigned rows,
-                               size_t apart) {
-    for (size_t token = 0; token < args->tokens; token += TOKENS)
-        switch (args->tokens - token) {
-        case 1:
-            walk_rows(args, unpack, f, row, rows, apart, 1, token, 1);
-            break;
-        case 2:
-            walk_rows(args, unpack, f, row, rows, apart, 1, token, 2);
-            break;
-        case 3:
-            walk_rows(args, unpack, f, row, rows, apart, 1, token, 3);
-            break;
-        default:
-            walk_rows(args, unpack, f, row, rows, apart, 1, token, TOKENS);
-        }
+/* Rows that go together are a part of all rows apart: memory is read at several places at once, for which the processor fetches more. */
+ALWAYS_INLINE void walk_one_token(const struct matmul_args *args, unpack_fn *unpack, const struct legacy_format *f) {
+    const size_t apart = (args->row_end - args->row_begin) / (2 * PAIRS);
+    size_t row = args->row_begin;
+    for (; row < args->row_begin + apart; row++)
+        walk_rows(args, unpack, f, row, 2 * PAIRS, apart, PAIRS, 0, 1);
+    for (row += (2 * PAIRS - 1) * apart; row < args->row_end; row++)
+        walk_rows(args, unpack, f, row, 1, 0, 1, 0, 1);
 }
 
-/* Rows that go together are a part of all rows apart: memory is read at several places at once, for which the processor fetches more. */
 ALWAYS_INLINE void walk_matrix(const struct matmul_args *args, unpack_fn *unpack, const struct legacy_format f) {
-    const unsigned together = args->tokens == 1 ? 2 * PAIRS : 2;
-    const size_t apart = (args->row_end - args->row_begin) / together, end = args->row_begin + apart;
-    size_t row = args->row_begin;
-    if (args->tokens == 1)
-        for (; row < end; row++)
-            walk_rows(args, unpack, &f, row, 2 * PAIRS, apart, PAIRS, 0, 1);
-    for (; row < end; row++)
-        walk_tokens(args, unpack, &f, row, 2, apart);
-    for (row += (together - 1) * apart; row < args->row_end; row++)
-        walk_tokens(args, unpack, &f, row, 1, 0);
+    const size_t count = args->row_end - args->row_begin, apart = count / 2;
+    if (args->tokens == 1) {
+        walk_one_token(args, unpack, &f);
+        return;
+    }
+    for (size_t i = 0; i < count - apart; i++) {
+        size_t row = args->row_begin + (i < apart ? i : 2 * apart);
+        unsigned rows = i < apart ? 2 : 1;
+        size_t token = 0;
+        for (; args->tokens - token >= TOKENS; token += TOKENS)
+            walk_rows(args, unpack, &f, row, rows, apart, 1, token, TOKENS);
+        if (args->tokens - token >= 2) {
+            walk_rows(args, unpack, &f, row, rows, apart, 1, token, 2);
+            token += 2;
+        }
+        if (token < args->tokens)
+            walk_rows(args, unpack, &f, row, rows, apart, 1, token, 1);
+    }
 }
 
 #define PRODUCT(name, offset, has_bias, whole_blocks, e8m0)                                                                          \
