@@ -5,29 +5,17 @@
 
 #include "kernel/avx2/codes.h"
 #include "kernel/avx2/codes_ternary.h"
+#include "kernel/avx2/grids.h"
 #include "kernel/avx2/scales_iq.h"
-
-typedef __m256i codes_32;
 
 ALWAYS_INLINE __m256i above_128(__m256i values) { return _mm256_xor_si256(values, _mm256_set1_epi8(-128)); }
 ALWAYS_INLINE codes_32 with_signs(codes_32 magnitudes, uint32_t signs) {
     __m256i mask = bytes_of_bits(signs);
     return above_128(_mm256_sub_epi8(_mm256_xor_si256(magnitudes, mask), mask));
 }
-ALWAYS_INLINE codes_32 four_of_8(const void *a, const void *b, const void *c, const void *d) {
-    __m128i low = _mm_unpacklo_epi64(_mm_loadl_epi64(a), _mm_loadl_epi64(b)),
-            high = _mm_unpacklo_epi64(_mm_loadl_epi64(c), _mm_loadl_epi64(d));
-    return _mm256_setr_m128i(low, high);
-}
-
 ALWAYS_INLINE codes_32 with_shifts(codes_32 grid, codes_32 minus) {
     __m256i eight = _mm256_and_si256(_mm256_slli_epi16(grid, 3), _mm256_set1_epi8(-8));
     return above_128(_mm256_add_epi8(eight, _mm256_or_si256(minus, _mm256_set1_epi8(1))));
-}
-ALWAYS_INLINE codes_32 minus_of_all(unsigned bits) { return _mm256_set1_epi8((char)(bits >> 15 ? -1 : 0)); }
-ALWAYS_INLINE codes_32 minus_of_eights(unsigned bits) {
-    const __m256i top = _mm256_setr_epi64x(8, 0x80, 0x800, 0x8000);
-    return _mm256_cmpeq_epi64(_mm256_and_si256(_mm256_set1_epi64x(bits), top), top);
 }
 
 #include "kernel/wide/codes_iq_body.inc"

@@ -72,11 +72,3 @@ ALWAYS_INLINE __m256 load_halves_of(const uint8_t *blocks, size_t block_bytes, u
     }
     return _mm256_cvtph_ps(h);
 }
-
-/* Eight grid vectors of four; `high` has a ninth bit for each index. */
-ALWAYS_INLINE __m256i eight_of_4(const uint8_t grid[][4], const uint8_t qs[8], unsigned high) {
-    uint32_t four[8];
-    for (unsigned j = 0; j < 8; j++)
-        four[j] = load_u32(grid[qs[j] | (high >> j & 1u) << 8]);
-    return load_256(four);
-}

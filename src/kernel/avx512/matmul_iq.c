@@ -18,8 +18,7 @@ ALWAYS_INLINE void add_block(const uint8_t *block, grid_fn *codes, const struct 
         __m512i w = join_256(codes(block, 2 * i), codes(block, 2 * i + 1));
         __m512i places = join_256(_mm256_set1_epi16((short)(0x0100 + 0x0404 * i)), _mm256_set1_epi16((short)(0x0302 + 0x0404 * i)));
         __m512i scale = f->sub ? _mm512_shuffle_epi8(twice, places) : twice;
-        __m128i half = i < 2 ? _mm256_castsi256_si128(signs) : _mm256_extracti128_si256(signs, 1);
-        __mmask64 minus = (__mmask64)(i % 2 ? _mm_extract_epi64(half, 1) : _mm_cvtsi128_si64(half));
+        __mmask64 minus = quarter(signs, i);
 #pragma GCC unroll 4
         for (unsigned t = 0; t < tokens; t++) {
             __m512i q = load_512(x[t].q + 64 * i);

@@ -38,17 +38,17 @@ struct legacy_format {
     PLACE(i, at + 14), PLACE(i, at + 12), PLACE(i, at + 10), PLACE(i, at + 8), PLACE(i, at + 6), PLACE(i, at + 4), PLACE(i, at + 2), \
         PLACE(i, at)
 
-ALWAYS_INLINE __m512i first_64(const uint8_t *blocks) { return load_512(blocks); }
 ALWAYS_INLINE __m512i last_64(const uint8_t *blocks, size_t block_bytes) { return load_512(blocks + 4 * block_bytes - 64); }
 
-/* Four blocks' 16 bytes of codes, from bytes `at` of each on, as nibbles. */
 ALWAYS_INLINE void split_nibbles(__m512i bytes, __m512i codes[2]) {
     codes[0] = _mm512_and_si512(bytes, _mm512_set1_epi8(15));
     codes[1] = _mm512_and_si512(_mm512_srli_epi16(bytes, 4), _mm512_set1_epi8(15));
 }
-ALWAYS_INLINE void nibbles_of_4(const uint8_t *blocks, size_t block_bytes, size_t at, __m512i codes[2]) {
+/* Four blocks' 16 bytes of codes, the last of each, as nibbles. */
+ALWAYS_INLINE void nibbles_of_4(const uint8_t *blocks, size_t block_bytes, __m512i codes[2]) {
+    const size_t at = block_bytes - 16;
     __m512i places = _mm512_set_epi16(PLACES_OF_CODES(3), PLACES_OF_CODES(2), PLACES_OF_CODES(1), PLACES_OF_CODES(0));
-    split_nibbles(_mm512_permutex2var_epi16(first_64(blocks), places, last_64(blocks, block_bytes)), codes);
+    split_nibbles(_mm512_permutex2var_epi16(load_512(blocks), places, last_64(blocks, block_bytes)), codes);
 }
 
 /* The f16 at 0 and 2 of `count` blocks of at most 20 bytes. */
@@ -65,7 +65,7 @@ ALWAYS_INLINE __m256i scales_of(const uint8_t *blocks, size_t block_bytes, unsig
 ALWAYS_INLINE void unpack_nibbles(const uint8_t *blocks, size_t block_bytes, unsigned count, struct group *out) {
     out->scales = scales_of(blocks, block_bytes, count);
     for (unsigned k = 0; k < count / 4; k++)
-        nibbles_of_4(blocks + 4 * k * block_bytes, block_bytes, block_bytes - 16, out->codes + 2 * k);
+        nibbles_of_4(blocks + 4 * k * block_bytes, block_bytes, out->codes + 2 * k);
 }
 ALWAYS_INLINE void unpack_q4_0(const uint8_t *blocks, unsigned count, struct group *out) {
     unpack_nibbles(blocks, sizeof(struct block_q4_0), count, out);
@@ -74,19 +74,14 @@ ALWAYS_INLINE void unpack_q4_1(const uint8_t *blocks, unsigned count, struct gro
     unpack_nibbles(blocks, sizeof(struct block_q4_1), count, out);
 }
 
-ALWAYS_INLINE uint64_t quarter(__m256i v, int i) {
-    __m128i half = i < 2 ? _mm256_castsi256_si128(v) : _mm256_extracti128_si256(v, 1);
-    return (uint64_t)(i % 2 ? _mm_extract_epi64(half, 1) : _mm_cvtsi128_si64(half));
-}
-
 /* d at 0, m at 2 if there is one, fifth bits, 32 in the order of elements, at `bits`, then nibbles. */
 ALWAYS_INLINE void unpack_fives(const uint8_t *blocks, size_t block_bytes, size_t bits, unsigned count, struct group *out) {
     __m256i four[2]; /* of four blocks: d, lower fifth bits, upper ones, m */
     __m512i places = _mm512_castsi256_si512(_mm256_set_epi16(PLACES_OF_4(2), PLACES_OF_4(bits + 2), PLACES_OF_4(bits), PLACES_OF_4(0)));
     for (unsigned k = 0; k < count / 4; k++) {
         const uint8_t *at = blocks + 4 * k * block_bytes;
-        four[k] = _mm512_castsi512_si256(_mm512_permutex2var_epi16(first_64(at), places, last_64(at, block_bytes)));
-        nibbles_of_4(at, block_bytes, block_bytes - 16, out->codes + 2 * k);
+        four[k] = _mm512_castsi512_si256(_mm512_permutex2var_epi16(load_512(at), places, last_64(at, block_bytes)));
+        nibbles_of_4(at, block_bytes, out->codes + 2 * k);
         for (unsigned half = 0; half < 2; half++)
             out->codes[2 * k + half] = _mm512_mask_add_epi8(out->codes[2 * k + half], quarter(four[k], half ? 2 : 1),
                                                             out->codes[2 * k + half], _mm512_set1_epi8(16));

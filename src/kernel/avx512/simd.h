@@ -44,3 +44,8 @@ ALWAYS_INLINE __m256i sums_of_4_halves(const __m512i v[4]) {
 ALWAYS_INLINE __m512i join_256(__m256i low, __m256i high) { return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1); }
 ALWAYS_INLINE __m512i load_512(const void *p) { return _mm512_loadu_si512(p); }
 ALWAYS_INLINE __m512i load_twice_256(const void *p) { return _mm512_broadcast_i64x4(load_256(p)); }
+/* 64 bits of four; i is known when compiling. */
+ALWAYS_INLINE uint64_t quarter(__m256i v, unsigned i) {
+    __m128i half = i < 2 ? _mm256_castsi256_si128(v) : _mm256_extracti128_si256(v, 1);
+    return (uint64_t)(i % 2 ? _mm_extract_epi64(half, 1) : _mm_cvtsi128_si64(half));
+}

@@ -25,17 +25,12 @@ static const struct role_override glm4_roles[] = {
     ROLE_END,
 };
 
-static const struct param_override glm4_params[] = {
-    {PARAM_NORM_EPSILON, NULL, NULL, PARAM_IN_HF, 1.5625e-7},
-    PARAM_END,
-};
-
 const struct arch_spec arch_glm4 = {
     .name = "glm4",
     .gguf = ARCH_NAMES("glm4"),
     .model_types = ARCH_NAMES("glm4"),
     .architectures = ARCH_NAMES("Glm4ForCausalLM"),
-    .params = glm4_params,
+    .params = params,
     .roles = glm4_roles,
     .norm_place = NORM_BEFORE_AND_AFTER,
     .rope_pairs_gguf = true,
