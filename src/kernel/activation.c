@@ -66,15 +66,14 @@ unsigned matrix_activation_block(unsigned format, uint32_t group_cols) {
     }
 }
 
-unsigned matrix_activation_parts(unsigned format, bool expert) {
+unsigned matrix_activation_parts(unsigned format) {
     switch (format) {
     case MATRIX_AFFINE:
-        return 2;
     case DTYPE_MXFP4:
     case MATRIX_MXFP4_SPLIT:
     case DTYPE_NVFP4:
     case MATRIX_NVFP4_SPLIT:
-        return expert ? 1 : 2;
+        return 2;
     default:
         return 1;
     }

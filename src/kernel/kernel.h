@@ -39,10 +39,10 @@ struct activation_layout activation_layout(unsigned block, size_t cols);
 /* Block that a matrix format wants for its activations (0: f32). group_cols only matters for formats with companions. */
 unsigned matrix_activation_block(unsigned format, uint32_t group_cols);
 /*
- * How many quantised rows stand for one; with 2 the second holds what rounding left in the first: MATRIX_AFFINE, and 4-bit floats
- * outside of experts. Unpacking these weights costs more than multiplying them, so the second row is cheap.
+ * How many quantised rows stand for one; with 2 the second holds what rounding left in the first: MATRIX_AFFINE and 4-bit floats.
+ * Unpacking these weights costs more than multiplying them, so the second row is cheap.
  */
-unsigned matrix_activation_parts(unsigned format, bool expert);
+unsigned matrix_activation_parts(unsigned format);
 /* left_i = x_i - q_i * d: what a quantised row (its first part) does not hold. left: [cols]. */
 void activation_remainder(const float *x, const uint8_t *row, const struct activation_layout *layout, float *left);
 

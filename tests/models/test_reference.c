@@ -82,6 +82,7 @@ static const struct reference {
     {"gpt_neox-sequential", HF},
     {"gpt_oss", HF},
     {"gpt_oss-mxfp4", HF | QUANTISED},
+    {"gpt_oss-mxfp4-ties", HF | QUANTISED}, /* experts so close that rounding activations once chooses others */
     {"gpt_oss-truncate", GGUF},
     {"gpt_oss-truncate-mxfp4", GGUF | QUANTISED},
     {"granite", HF | GGUF},

@@ -5,7 +5,7 @@
 #include "base/check.h"
 
 void backend_limits_add_weight(struct backend_limits *limits, enum weight_use use, unsigned format, uint32_t group_cols, size_t cols) {
-    unsigned activation = limits->exact ? 0 : cpu_activation_of(format, group_cols, use != WEIGHT_IN_MATMUL);
+    unsigned activation = limits->exact ? 0 : cpu_activation_of(format, group_cols);
     size_t bytes = cpu_activation_layout(activation, cols).row_bytes;
     size_t *widest = use == WEIGHT_OF_EXPERT_INPUT  ? &limits->expert_input_row_bytes
                      : use == WEIGHT_OF_EXPERT_DOWN ? &limits->hidden_row_bytes
@@ -19,7 +19,7 @@ void backend_limits_add_weight(struct backend_limits *limits, enum weight_use us
 
 void backend_limits_add_heads(struct backend_limits *limits, const struct op *op, unsigned format, uint32_t group_cols) {
     size_t in = op->head_matmul.in_size, out = op->head_matmul.out_size;
-    unsigned activation = limits->exact ? 0 : cpu_activation_of(format, group_cols, false);
+    unsigned activation = limits->exact ? 0 : cpu_activation_of(format, group_cols);
     if (op->head_matmul.transposed) {
         limits->transposed_outputs = out > limits->transposed_outputs ? out : limits->transposed_outputs;
         return;

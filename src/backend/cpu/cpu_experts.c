@@ -43,7 +43,7 @@ static void prepare_inputs(struct experts_job *job) {
     const struct expert_work *work = job->call->work;
     const struct matrix *matrices[2] = {work->gate.data ? &work->gate : &work->up, &work->up};
     for (int i = 0; i < 2; i++) {
-        unsigned activation = cpu_activation(job->cpu, matrices[i], true);
+        unsigned activation = cpu_activation(job->cpu, matrices[i]);
         job->layouts[i] = cpu_activation_layout(activation, job->op->experts.hidden);
         bool same = i == 1 && alike(&job->layouts[0], &job->layouts[1]);
         job->quantised[i] = same ? job->quantised[0] : job->cpu->expert_inputs[i];
@@ -51,7 +51,7 @@ static void prepare_inputs(struct experts_job *job) {
             cpu_quantize_rows(job->cpu, job->call->in[0], job->call->in_width[0], job->call->rows, &job->layouts[i],
                               job->cpu->expert_inputs[i]);
     }
-    job->hidden_layout = cpu_activation_layout(cpu_activation(job->cpu, &work->down, true), job->op->experts.expert_hidden);
+    job->hidden_layout = cpu_activation_layout(cpu_activation(job->cpu, &work->down), job->op->experts.expert_hidden);
 }
 
 static size_t pair_of_work(const struct experts_job *job, size_t index) {

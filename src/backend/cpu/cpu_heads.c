@@ -61,7 +61,7 @@ static void plain_body(void *context, size_t begin, size_t end, unsigned worker)
 static void run_plain(struct cpu_backend *cpu, struct heads_job *job) {
     const struct op *op = job->op;
     const struct op_call *call = job->call;
-    unsigned activation = cpu_activation(cpu, &job->view->parts[0].matrix, false);
+    unsigned activation = cpu_activation(cpu, &job->view->parts[0].matrix);
     size_t heads = op->head_matmul.heads, rows = 0;
     job->parts = cpu_activation_parts(activation);
     if (!call->same_input)

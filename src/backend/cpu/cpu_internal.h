@@ -62,8 +62,8 @@ void cpu_product(const struct cpu_backend *cpu, const struct matmul_args *args, 
  */
 #define CPU_TWO_PARTS 1u
 static inline unsigned cpu_activation_parts(unsigned activation) { return activation & CPU_TWO_PARTS ? 2 : 1; }
-unsigned cpu_activation_of(unsigned format, uint32_t group_cols, bool expert);
-unsigned cpu_activation(const struct cpu_backend *cpu, const struct matrix *w, bool expert);
+unsigned cpu_activation_of(unsigned format, uint32_t group_cols);
+unsigned cpu_activation(const struct cpu_backend *cpu, const struct matrix *w);
 struct activation_layout cpu_activation_layout(unsigned activation, size_t cols);
 /* Quantises rows in parallel. x: rows `x_stride` floats apart. */
 void cpu_quantize_rows(struct cpu_backend *cpu, const float *x, size_t x_stride, size_t rows, const struct activation_layout *layout,

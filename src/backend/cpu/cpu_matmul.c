@@ -7,13 +7,13 @@
 #define SEGMENTS_MAX 64
 #define CHUNK_BYTES (16u << 10) /* weights a thread takes at least: large beside a hand-over, small beside a matrix */
 
-unsigned cpu_activation_of(unsigned format, uint32_t group_cols, bool expert) {
+unsigned cpu_activation_of(unsigned format, uint32_t group_cols) {
     unsigned block = matrix_activation_block(format, group_cols);
-    return block && matrix_activation_parts(format, expert) == 2 ? block + CPU_TWO_PARTS : block;
+    return block && matrix_activation_parts(format) == 2 ? block + CPU_TWO_PARTS : block;
 }
 
-unsigned cpu_activation(const struct cpu_backend *cpu, const struct matrix *w, bool expert) {
-    return cpu->limits.exact ? 0 : cpu_activation_of(w->format, w->group_cols, expert);
+unsigned cpu_activation(const struct cpu_backend *cpu, const struct matrix *w) {
+    return cpu->limits.exact ? 0 : cpu_activation_of(w->format, w->group_cols);
 }
 
 struct activation_layout cpu_activation_layout(unsigned activation, size_t cols) {
@@ -184,7 +184,7 @@ static void run_block(struct cpu_backend *cpu, const struct op *op, const struct
                       struct matmul_job *job) {
     for (uint32_t o = 0; o < op->matmul.outputs; o++) {
         const struct weight_view *view = &call->weight[o];
-        if (cpu_activation(cpu, &view->parts[0].matrix, false) != activation)
+        if (cpu_activation(cpu, &view->parts[0].matrix) != activation)
             continue;
         for (size_t p = 0; p < view->part_count; p++) {
             if (job->segment_count == SEGMENTS_MAX)
@@ -207,9 +207,9 @@ void cpu_run_matmul(struct cpu_backend *cpu, const struct op *op, const struct o
     if (!call->same_input)
         cpu->inputs_activation = 0;
     for (uint32_t o = 0; o < op->matmul.outputs; o++) {
-        unsigned activation = cpu_activation(cpu, &call->weight[o].parts[0].matrix, false);
+        unsigned activation = cpu_activation(cpu, &call->weight[o].parts[0].matrix);
         for (uint32_t earlier = 0; earlier < o; earlier++)
-            done[o] = done[o] || cpu_activation(cpu, &call->weight[earlier].parts[0].matrix, false) == activation;
+            done[o] = done[o] || cpu_activation(cpu, &call->weight[earlier].parts[0].matrix) == activation;
         if (done[o])
             continue;
         if (activation == 0) {
