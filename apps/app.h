@@ -28,9 +28,9 @@ extern const struct command_spec app_chat_spec, app_serve_spec, app_verify_spec;
 
 /* Options that several commands share; single rows for the commands' tables. */
 extern const struct option_spec option_ram, option_copy, option_threads, option_ctx, option_chunk, option_reader, option_isa,
-    option_activations, option_temp, option_top_k, option_top_p, option_min_p, option_seed, option_chat_template, option_reply_format,
-    option_ids, option_schema, option_json, option_regex, option_grammar, option_choice, option_history, option_lookahead, option_metrics,
-    option_quiet, option_verbose, option_print_config;
+    option_activations, option_temp, option_top_k, option_top_p, option_min_p, option_frequency_penalty, option_presence_penalty,
+    option_repetition_penalty, option_seed, option_chat_template, option_reply_format, option_ids, option_schema, option_json, option_regex,
+    option_grammar, option_choice, option_history, option_lookahead, option_metrics, option_quiet, option_verbose, option_print_config;
 
 /* Parses a command's options (argv behind the command word), handles --help and --print-config, runs it. */
 int app_run(const struct command *command, int argc, char **argv);

@@ -237,6 +237,13 @@ typedef struct {
     uint32_t top_k;      /* 0: off */
     float top_p;         /* 0 or 1: off */
     float min_p;         /* 0: off */
+    /* These change logits before all that; a constraint forbids after them. docs/ARITHMETIC.md, section 13, has the formula. */
+    float frequency_penalty, presence_penalty; /* -2 to 2: off the logit of a token of the answer, each time and once; 0: off */
+    float repetition_penalty;                  /* 0.1 to 10: divides the logits of tokens of prompt and answer; 0 or 1: off */
+    const uint32_t *bias_ids;                  /* [bias_count] */
+    const float *biases;                       /* [bias_count] added to the logits of those ids: -100 (in effect never) to 100 (always) */
+    size_t bias_count;
+
     uint64_t seed;
     uint32_t choice; /* number of the answer when several are wanted for one seed */
     bool ignore_end; /* go on after end ids */
@@ -245,8 +252,8 @@ typedef struct {
     const char *const *stop; /* texts that end the answer, and are not part of it; 16 at most */
     uint32_t stop_count;
     sluice_constraint *constraint; /* or NULL. Then end ids always end; an answer cut by max_tokens is not whole (SLUICE_STOP_LENGTH) */
-    bool logprobs;
-    uint32_t top_logprobs;                                                   /* 0 to 20 */
+    bool logprobs;                 /* the model's own, before anything here changes them */
+    uint32_t top_logprobs;         /* 0 to 20 */
     bool (*on_piece)(void *context_pointer, const sluice_piece *piece);      /* false stops */
     void (*on_prompt)(void *context_pointer, uint32_t done, uint32_t total); /* or NULL */
     void *context_pointer;

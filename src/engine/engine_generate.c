@@ -172,6 +172,12 @@ static enum status run_request(struct sluice_model *m, const sluice_request *req
                                                   .min_p = request->min_p,
                                                   .seed = request->seed,
                                                   .choice = request->choice},
+                                     .penalties = {.frequency = request->frequency_penalty,
+                                                   .presence = request->presence_penalty,
+                                                   .repetition = request->repetition_penalty == 0 ? 1 : request->repetition_penalty,
+                                                   .bias_ids = request->bias_ids,
+                                                   .biases = request->biases,
+                                                   .bias_count = request->bias_count},
                                      .end_ids = turn_ends ? m->turn_end_ids : m->end_ids,
                                      .end_count = request->ignore_end && !request->constraint ? 0
                                                   : turn_ends                                 ? m->turn_end_id_count

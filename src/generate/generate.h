@@ -8,6 +8,7 @@
 #pragma once
 
 #include "generate/constraint.h"
+#include "generate/penalties.h"
 #include "generate/sampler.h"
 #include "run/session.h"
 
@@ -18,11 +19,12 @@ struct generate_request {
     uint32_t prompt_count; /* >= 1 */
     uint32_t max_tokens;   /* tokens to generate; 0: none, the prompt is read only */
     struct sampler_params sampling;
-    const uint32_t *end_ids; /* generation stops when one is chosen; it is not handed out */
+    struct penalty_params penalties; /* change logits first, then the constraint */
+    const uint32_t *end_ids;         /* generation stops when one is chosen; it is not handed out */
     uint32_t end_count;
     struct constraint *constraint; /* or NULL; is reset, then follows the answer. An answer that is finished ends as by an end token */
     uint32_t *mask;                /* with a constraint: [ceil(vocab / 32)] scratch */
-    bool logprobs;                 /* tokens come with their logprob and the top_count likeliest */
+    bool logprobs;                 /* tokens come with the model's own logprob and the top_count likeliest */
     uint32_t top_count;
     /* Each token as it is chosen; false stops (STOP_CALLER). logprobs: chosen, then top; NULL when not asked for. */
     bool (*token)(void *context, uint32_t token, const struct token_logprob *logprobs);

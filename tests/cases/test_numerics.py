@@ -187,6 +187,21 @@ class Numerics(Case):
             ):
                 self.assertEqual(self.generate(model, ids, "--max-tokens", "16", *flags).out, wanted, (name, flags))
 
+    def test_f12_temperature_zero_is_the_likeliest_with_penalties(self):
+        model = self.data("models/qwen3_moe")
+        for frequency, presence, repetition in ((1.5, 0, 1), (0, 2, 1), (-2, 0, 1), (0, 0, 1.3), (0, 0, 0.5), (0.4, -0.3, 1.1)):
+            flags = [f"--frequency-penalty={frequency}", f"--presence-penalty={presence}", f"--repetition-penalty={repetition}"]
+            ids = prompt(20, 128)
+            run = self.generate(model, ids, "--max-tokens", "24", *flags)
+            answer = [int(word) for word in run.out.split()]
+            self.assertEqual(len(answer), 24, run.err)
+            logits = rows(self.logits(model, ids + answer[:-1]), 128)[len(ids) - 1 :]
+            for n, (x, token) in enumerate(zip(logits, answer)):
+                for i in set(ids + answer[:n]):
+                    count = answer[:n].count(i)
+                    x[i] = (x[i] / repetition if x[i] > 0 else x[i] * repetition) - count * frequency - (count > 0) * presence
+                self.assertEqual(max(range(128), key=lambda i: (x[i], -i)), token, (flags, n))
+
     def test_f12_temperature_zero_is_the_likeliest(self):
         model, ids = self.data("models/qwen3_moe"), prompt(20, 128)
         last = rows(self.logits(model, ids), 128)[-1]

@@ -29,6 +29,9 @@ static void ask(sluice_model *model, const uint32_t *prompt, size_t count, struc
                                     .prompt_count = count,
                                     .max_tokens = ANSWER,
                                     .temperature = 0.9f,
+                                    .frequency_penalty = 0.7f,
+                                    .presence_penalty = 0.4f,
+                                    .repetition_penalty = 1.3f, /* of the whole prompt, whatever of it is computed */
                                     .seed = 42,
                                     .ignore_end = true,
                                     .on_piece = engine_take_piece,

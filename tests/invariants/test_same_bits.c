@@ -111,7 +111,24 @@ static void ask(sluice_model *model, const uint32_t *prompt, uint32_t count, str
     engine_logits_init(&answer->logits, model, count);
     ENGINE_OK(engine_logits(model, prompt, count, &answer->logits, &error), error);
     ENGINE_OK(engine_generate(model, prompt, count, GENERATED, 0, &answer->greedy, &error), error);
-    ENGINE_OK(engine_generate(model, prompt, count, GENERATED, 0.9f, &answer->drawn, &error), error);
+    const uint32_t bias_ids[] = {prompt[0], 5};
+    const float biases[] = {2.5f, -100};
+    const sluice_request drawn = {.prompt = prompt,
+                                  .prompt_count = count,
+                                  .max_tokens = GENERATED,
+                                  .temperature = 0.9f,
+                                  .frequency_penalty = 0.5f,
+                                  .presence_penalty = -0.25f,
+                                  .repetition_penalty = 1.1f,
+                                  .bias_ids = bias_ids,
+                                  .biases = biases,
+                                  .bias_count = COUNT(biases),
+                                  .seed = 42,
+                                  .ignore_end = true,
+                                  .on_piece = engine_take_piece,
+                                  .context_pointer = &answer->drawn};
+    answer->drawn.count = 0;
+    ENGINE_OK(sluice_generate(model, &drawn, NULL, &error), error);
     assert_true(answer->greedy.count == GENERATED && answer->drawn.count == GENERATED);
 }
 
