@@ -111,21 +111,53 @@ static enum status read_sampling(struct api_request *r, struct api_problem *p) {
     TRY(read_integer(r, "n", 1, CHOICES_MAX, &choices, p));
     if (field(r, "best_of") && json_integer_value(field(r, "best_of")) != choices)
         return refuse(p, "best_of", "best_of must be n: no answers are computed to be thrown away");
-    for (size_t i = 0; i < 2; i++) { /* known, not there yet: only the value without effect */
-        static const char *const names[] = {"frequency_penalty", "presence_penalty"};
-        double penalty = 0;
-        TRY(read_number(r, names[i], -2, 2, &penalty, p));
-        if (penalty != 0)
-            return refuse(p, names[i], "%s is not supported by this server; leave it out or send 0", names[i]);
-    }
-    if (field(r, "logit_bias") && json_object_size(field(r, "logit_bias")) > 0)
-        return refuse(p, "logit_bias", "logit_bias is not supported by this server");
     r->sampling.temperature = (float)temperature;
     r->sampling.top_p = top_p == 0 ? 1e-9f : (float)top_p;
     r->sampling.min_p = (float)min_p;
     r->sampling.top_k = (uint32_t)top_k;
     r->sampling.seed = field(r, "seed") ? (uint64_t)seed : clock_now_ns(); /* without a seed every answer is another one */
     r->choices = (uint32_t)choices;
+    return STATUS_OK;
+}
+
+static enum status read_penalties(struct api_request *r, struct api_problem *p) {
+    double frequency = 0, presence = 0, repetition = 1;
+    TRY(read_number(r, "frequency_penalty", -2, 2, &frequency, p));
+    TRY(read_number(r, "presence_penalty", -2, 2, &presence, p));
+    TRY(read_number(r, "repetition_penalty", 0.1, 10, &repetition, p));
+    r->sampling.frequency_penalty = (float)frequency;
+    r->sampling.presence_penalty = (float)presence;
+    r->sampling.repetition_penalty = (float)repetition;
+    return STATUS_OK;
+}
+
+/* logit_bias: {"id": -100 to 100, ...}. */
+static enum status read_logit_bias(struct api_request *r, uint32_t vocab, struct api_problem *p) {
+    static const char name[] = "logit_bias";
+    const json_t *map = field(r, name);
+    if (map && !json_is_object(map))
+        return refuse(p, name, "logit_bias must be an object whose keys are token ids");
+    size_t count = json_object_size(map);
+    if (count == 0)
+        return STATUS_OK;
+    r->bias_ids = memory_alloc_array(count, sizeof *r->bias_ids);
+    r->biases = memory_alloc_array(count, sizeof *r->biases);
+    if (!r->bias_ids || !r->biases)
+        return refuse(p, name, "no memory for logit_bias of %zu tokens", count);
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)map, key, value) {
+        uint64_t id;
+        double bias = json_number_value(value);
+        if (!text_parse_u64(text_of(key), &id) || id >= vocab)
+            return refuse(p, name, "logit_bias: '%.40s' is no token id; the model's are 0 to %u", key, vocab - 1);
+        if (!json_is_number(value) || !(bias >= -100 && bias <= 100))
+            return refuse(p, name, "logit_bias of token %.40s must be a number from -100 to 100", key);
+        r->bias_ids[r->sampling.bias_count] = (uint32_t)id;
+        r->biases[r->sampling.bias_count++] = (float)bias;
+    }
+    r->sampling.bias_ids = r->bias_ids;
+    r->sampling.biases = r->biases;
     return STATUS_OK;
 }
 
@@ -336,6 +368,7 @@ static enum status check_fields(const struct api_request *r, struct api_problem 
                                        "stream_options",
                                        "frequency_penalty",
                                        "presence_penalty",
+                                       "repetition_penalty",
                                        "logit_bias",
                                        "logprobs",
                                        "user",
@@ -365,7 +398,7 @@ static enum status check_fields(const struct api_request *r, struct api_problem 
     return STATUS_OK;
 }
 
-enum status api_request_parse(enum api_kind kind, struct text body, struct api_request *r, struct api_problem *p) {
+enum status api_request_parse(enum api_kind kind, struct text body, uint32_t vocab, struct api_request *r, struct api_problem *p) {
     struct error err = {0};
     *r = (struct api_request){.kind = kind, .choices = 1};
     if (json_parse(body, "request body", SIZE_MAX / 2, &r->root, &err) != STATUS_OK)
@@ -375,6 +408,8 @@ enum status api_request_parse(enum api_kind kind, struct text body, struct api_r
     TRY(check_fields(r, p));
     TRY(read_stream(r, p));
     TRY(read_sampling(r, p));
+    TRY(read_penalties(r, p));
+    TRY(read_logit_bias(r, vocab, p));
     TRY(read_max_tokens(r, p));
     TRY(read_stop(r, p));
     return kind == API_CHAT ? read_chat(r, p) : read_completion(r, p);
@@ -387,5 +422,7 @@ void api_request_deinit(struct api_request *r) {
     memory_free(r->variables);
     memory_free(r->form_text);
     memory_free(r->ids);
+    memory_free(r->bias_ids);
+    memory_free(r->biases);
     *r = (struct api_request){0};
 }

@@ -23,6 +23,8 @@ struct api_request {
     uint32_t choices;        /* n */
     sluice_request sampling; /* everything but the prompt and the functions */
     const char *stop[16];
+    uint32_t *bias_ids; /* logit_bias, owned */
+    float *biases;
     /* chat */
     char *messages, *tools, *variables; /* JSON texts, owned; tools, variables may be NULL */
     bool tools_forbidden;               /* tool_choice "none" */
@@ -45,6 +47,8 @@ struct api_problem { /* OpenAI's error object */
     struct error error;
 };
 
-/* STATUS_INVALID fills *problem. Nesting is bounded by the JSON parser. Free with api_request_deinit in both cases. */
-MUST_CHECK enum status api_request_parse(enum api_kind kind, struct text body, struct api_request *out, struct api_problem *problem);
+/* vocab: token ids are below. STATUS_INVALID fills *problem. Nesting is bounded by the JSON parser. Free with api_request_deinit in both
+ * cases. */
+MUST_CHECK enum status api_request_parse(enum api_kind kind, struct text body, uint32_t vocab, struct api_request *out,
+                                         struct api_problem *problem);
 void api_request_deinit(struct api_request *request);

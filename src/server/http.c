@@ -215,7 +215,7 @@ static enum MHD_Result run_api(struct server *server, struct MHD_Connection *con
     struct error err;
     if (!task)
         return reply_error(connection, 500, "no memory for the request", NULL, NULL);
-    if (api_request_parse(request->route->kind, byte_buffer_text(&request->body), &task->request, &problem) != STATUS_OK) {
+    if (api_request_parse(request->route->kind, byte_buffer_text(&request->body), server->vocab, &task->request, &problem) != STATUS_OK) {
         enum MHD_Result result = reply_error(connection, problem.http_status, problem.error.text, problem.parameter, problem.code);
         api_task_free(task);
         return result;
@@ -340,6 +340,9 @@ enum status server_start(sluice_model *model, const struct server_options *optio
         return error_set(err, STATUS_NO_MEMORY, "no memory for the server");
     server->options = *options;
     server->model = model;
+    sluice_info info;
+    sluice_get_info(model, &info);
+    server->vocab = info.vocab;
     server->started = (int64_t)time(NULL);
     enum status status = job_queue_create(model, options->queue_limit, &server->queue, err);
     if (status == STATUS_OK) {

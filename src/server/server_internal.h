@@ -14,6 +14,7 @@ struct MHD_Daemon;
 struct server {
     struct server_options options;
     sluice_model *model;
+    uint32_t vocab; /* of the model */
     struct job_queue *queue;
     struct MHD_Daemon *daemon;
     int64_t started; /* seconds since 1970 */

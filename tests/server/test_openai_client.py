@@ -42,6 +42,10 @@ def joined(stream):
     (["--temp", "0.7", "--top-p", "0.8", "--seed", "99"], {"temperature": 0.7, "top_p": 0.8, "seed": 99}),
     (["--temp", "1.2", "--top-k", "5", "--seed", "3"], {"temperature": 1.2, "extra_body": {"top_k": 5}, "seed": 3}),
     (["--temp", "1", "--min-p", "0.1", "--seed", "3"], {"temperature": 1, "extra_body": {"min_p": 0.1}, "seed": 3}),
+    (["--temp", "0", "--frequency-penalty", "1.5"], {"frequency_penalty": 1.5}),
+    (["--temp", "0", "--presence-penalty", "-2"], {"presence_penalty": -2}),
+    (["--temp", "0.9", "--repetition-penalty", "1.4", "--seed", "5"],
+     {"temperature": 0.9, "extra_body": {"repetition_penalty": 1.4}, "seed": 5}),
 ])
 def test_text_is_that_of_generate(client, model_name, flags, parameters):
     wanted = generate(PROMPT, 24, *flags)
@@ -137,6 +141,57 @@ def test_n_choices(client, model_name):
     assert streamed == texts == [choice.text for choice in complete(client, model_name, **parameters).choices]
 
 
+def ids_of(text):
+    run = subprocess.run([PROGRAM, "tokenize", MODEL, "--text", text, "--plain"], capture_output=True, check=True, text=True)
+    return run.stdout.split()
+
+
+def test_penalties_end_loops(client, model_name):
+    plain = chat(client, model_name, max_tokens=40)
+    for parameters in ({"frequency_penalty": 2}, {"presence_penalty": 2}, {"extra_body": {"repetition_penalty": 2}}):
+        other = chat(client, model_name, max_tokens=40, **parameters)
+        assert other.usage.completion_tokens == plain.usage.completion_tokens
+        repeated, wanted = (len(ids) - len(set(ids)) for ids in (ids_of(a.choices[0].message.content) for a in (other, plain)))
+        assert repeated < wanted, parameters
+
+
+def test_f12_biases_ban_and_force(client, model_name):
+    for temperature in (0, 1):
+        plain = chat(client, model_name, temperature=temperature, seed=3).choices[0].message.content
+        banned = set(ids_of(plain))
+        text = chat(client, model_name, temperature=temperature, seed=3, logit_bias={id: -100 for id in banned}).choices[0].message.content
+        assert text and not banned & set(ids_of(text))
+    (forced,) = ids_of(" the")
+    for parameters in ({}, {"temperature": 1.5, "top_p": 0.5}, {"stream": True}):
+        answer = chat(client, model_name, logit_bias={forced: 100, "7": -0.5}, **parameters)
+        text = joined(answer)[0] if parameters.get("stream") else answer.choices[0].message.content
+        assert text.strip() == " ".join(["the"] * 12)
+    assert complete(client, model_name, logit_bias={forced: 100}).choices[0].text.strip() == " ".join(["the"] * 12)
+    assert chat(client, model_name, logit_bias={}).choices[0].message.content == chat(client, model_name).choices[0].message.content
+
+
+def test_a_form_forbids_after_biases(client, model_name):
+    (forced,) = ids_of(" the")
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"enum": ["yes", "no"]}}}
+    banned = {id: -100 for id in ids_of('"yes" "no"')}
+    for bias in ({forced: 100}, banned, {**banned, forced: 100}):
+        for temperature in (0, 1.5):
+            answer = chat(client, model_name, temperature=temperature, response_format=form, logit_bias=bias, frequency_penalty=2,
+                          logprobs=True).choices[0]
+            assert json.loads(answer.message.content) in ("yes", "no") and all(e.logprob <= 0 for e in answer.logprobs.content)
+
+
+def test_logprobs_are_the_models_own(client, model_name):
+    """From before biases: those of a forced answer are what the model gives to the same prompt and its continuation."""
+    (forced,) = ids_of(" the")
+    entries = chat(client, model_name, logit_bias={forced: 100}, logprobs=True, top_logprobs=3, max_tokens=4).choices[0].logprobs.content
+    for n, entry in enumerate(entries):
+        own = complete(client, model_name, prompt=PROMPT + " the" * n, max_tokens=1, logprobs=20).choices[0].logprobs
+        alike = [(t.token, t.logprob) for t in entry.top_logprobs]
+        assert alike == list(own.top_logprobs[0].items())[:3] and entry.token == " the"
+        assert entry.logprob < -0.001 and abs(entry.logprob - own.top_logprobs[0].get(" the", entry.logprob)) < 1e-5
+
+
 def test_logprobs_of_a_chat(client, model_name):
     entries = chat(client, model_name, logprobs=True, top_logprobs=3).choices[0].logprobs.content
     assert len(entries) == 12
@@ -185,7 +240,9 @@ def test_fields_that_change_nothing(client, model_name):
     ("temperature", 2.5), ("temperature", -1), ("top_p", 1.5), ("n", 0), ("n", 1000), ("max_tokens", 0), ("max_tokens", -1),
     ("max_completion_tokens", 0), ("stop", [""]), ("stop", ["x"] * 17), ("top_logprobs", 3), ("messages", []), ("seed", 1.5),
     ("messages", [{"role": "banana", "content": "x"}]), ("tool_choice", "auto"), ("tools", [{"type": "function"}]),
-    ("modalities", ["audio"]),
+    ("modalities", ["audio"]), ("frequency_penalty", 2.5), ("presence_penalty", -2.5), ("frequency_penalty", "1"),
+    ("logit_bias", [1]), ("logit_bias", {"x": 1}), ("logit_bias", {"-1": 1}), ("logit_bias", {"1.0": 1}), ("logit_bias", {"5": 100.5}),
+    ("logit_bias", {"5": "1"}), ("logit_bias", {"5": None}), ("logit_bias", {"999999": 5}), ("logit_bias", {str(1 << 64): 5}),
     ("stream_options", {"include_usage": True}),
 ])
 def test_bad_values_are_bad_requests(client, model_name, field, value):

@@ -132,10 +132,15 @@ def refusals(server):
                        "messages object": {"messages": {}}, "no messages": {"messages": []}}.items():
         refused(server, f"C13 bad body: {name}", 400, body=body)
     for field, value in {"temperature": "hot", "top_k": -5, "n": 1000000, "top_p": 2, "min_p": 2,
-                         "max_tokens": 0, "stop": [""], "stream": "yes", "logprobs": 7, "n_keep": -1,
+                         "max_tokens": 0, "stop": [""], "stream": "yes", "logprobs": 7, "n_keep": -2147483648,
+                         "logit_bias": {"999999": 5}, "frequency_penalty": 2.01, "presence_penalty": "x", "repetition_penalty": 0,
                          "response_format": {"type": "wat"}}.items():
         refused(server, f"C19 {field} = {value!r}"[:60], 400, body={**message, field: value}, parameter=field)
     refused(server, "C19 seed past 64 bits", 400, body={**message, "seed": 1 << 64})
+    for field in ("top_p", "frequency_penalty", "repetition_penalty"):
+        for number in ("NaN", "Infinity", "-1e999"):
+            refused(server, f"C19 {field} = {number}", 400, body=b'{"messages":[{"role":"user","content":"x"}],"%s":%s}' % (
+                field.encode(), number.encode()))
     refused(server, "C6 negative max_tokens", 400, body={**message, "max_tokens": -1}, parameter="max_tokens")
     refused(server, "B6 invented role", 400, body={"messages": [{"role": "banana", "content": "x"}]})
     image = {"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}
