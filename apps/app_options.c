@@ -38,7 +38,9 @@ const struct option_spec option_chunk = {
     .value = "N",
     .initial = "0",
     .maximum = 65536,
-    .help = "prompt tokens per pass over the weights; 0: as memory allows, 512 at most, or 4096 when weights are read for each pass"};
+    .help =
+        "prompt tokens per pass over the weights; 0: as memory allows, 512 at most, 2048 for mixtures, or 4096 when weights are read for "
+        "each pass"};
 const struct option_spec option_reader = {.name = "reader",
                                           .kind = OPTION_CHOICE,
                                           .choices = "best|uring|threads|sync",

@@ -14,6 +14,8 @@
 #include "store/weight_store.h"
 
 #define CHUNK_DEFAULT 512
+#define CHUNK_MIXTURE 2048  /* at most, where this gives an expert: */
+#define EXPERT_ROWS 128     /* rows of activations, for which its weights are unpacked once */
 #define CHUNK_STREAMED 4096 /* where every chunk reads weights again: */
 #define CHUNK_SHARE 32      /* then activations of more than CHUNK_DEFAULT rows may take this part of memory */
 #define CHUNK_SMALLEST 8    /* below this a prompt is hardly faster than decoding */
@@ -151,6 +153,15 @@ static uint32_t largest_chunk(const struct planner *p, uint32_t unasked) {
     return rows > p->out->plan.context ? p->out->plan.context : rows;
 }
 
+/* With all weights in memory: larger ones find outputs less in caches, smaller ones unpack each expert's weights for few rows. */
+static uint32_t chunk_in_memory(const struct planner *p) {
+    uint32_t rows = CHUNK_DEFAULT;
+    for (uint32_t i = 0; i < p->plan_count; i++)
+        while (rows < CHUNK_MIXTURE && (uint64_t)rows * p->plans[i]->top_k < (uint64_t)EXPERT_ROWS * p->plans[i]->experts)
+            rows *= 2;
+    return rows;
+}
+
 static bool may_shrink(const struct planner *p, uint32_t rows) { return p->options->chunk == 0 && rows > CHUNK_SMALLEST; }
 
 static enum status build_records(struct planner *p, bool with_row_tables, struct error *err) {
@@ -197,7 +208,7 @@ static enum status try_everything(struct planner *p, bool *done, struct error *e
     *done = false;
     TRY(build_records(p, true, err));
     uint64_t weights = total_weight_bytes(p->out);
-    uint32_t rows = largest_chunk(p, CHUNK_DEFAULT);
+    uint32_t rows = largest_chunk(p, chunk_in_memory(p));
     for (;;) {
         set_rows(p, rows);
         if (p->budget_bytes >= fixed_bytes(p->out) + weights || p->budget_bytes == UINT64_MAX)
