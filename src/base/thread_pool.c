@@ -28,7 +28,7 @@
 
 #define STACK_BYTES (256u << 10)
 #define UNITS_PER_THREAD 64 /* at most */
-#define SPIN_NS 20000       /* about what a futex wake costs; none when threads outnumber processors */
+#define SPIN_NS 100000      /* waking 15 sleepers of a virtual machine takes about as long; none when threads outnumber processors */
 #define CACHE_LINE_BYTES 64 /* words of different writers lie at least this far apart */
 
 struct worker {

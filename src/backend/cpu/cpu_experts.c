@@ -1,17 +1,18 @@
 /*
  * cpu_experts: the experts step, in parts as experts come into memory.
  *
- * Model    a pair is one row at one expert. All pairs of a call share three parallel regions: gate and up with the activation, quantising,
- * down; the first two in a call of their own when down is not there yet. With parking, outputs wait in any order and are summed in
- * increasing expert index with the last part; without, experts come in increasing index and each thread adds its rows of every product at
- * once. Both give the same bits.
+ * Model    a pair is one row at one expert. All pairs of a call share a few parallel regions: gathering rows, gate and up with the
+ * activation, quantising, down; all but the last in a call of their own when down is not there yet. With parking, outputs wait in any order
+ * and are summed in increasing expert index with the last part; without, experts come in increasing index and each thread adds its rows of
+ * every product at once. Both give the same bits.
  */
 #include <string.h>
 
 #include "backend/cpu/cpu_internal.h"
 #include "base/check.h"
 
-#define CHUNK_ROWS 16
+#define BLOCK_ROWS 16
+#define UNPACK_ROWS 16 /* unpacking weights takes about as long as multiplying them by so many rows */
 
 struct experts_job {
     struct cpu_backend *cpu;
@@ -21,7 +22,35 @@ struct experts_job {
     struct activation_layout hidden_layout;
     const uint8_t *quantised[2];
     size_t pairs;
+    size_t block; /* outputs of an expert that a thread takes at least */
 };
+
+/* ---- shares of threads ---- */
+
+/* Outputs [begin, end) of expert w of the call, whose rows are pairs from `pair` on. */
+typedef void outputs_fn(const struct experts_job *job, size_t w, size_t pair, size_t begin, size_t end, unsigned worker);
+
+static size_t block_cost(const struct expert_work *work) { return work->row_count + UNPACK_ROWS; }
+
+/* All blocks of all experts, each as many items of a loop as it costs: experts have very different numbers of rows. */
+static size_t block_items(const struct experts_job *job, size_t width) {
+    size_t items = 0;
+    for (size_t w = 0; w < job->call->work_count; w++)
+        items += ((width - 1) / job->block + 1) * block_cost(&job->call->work[w]);
+    return items;
+}
+
+/* Runs the blocks that begin among items [begin, end). */
+static void run_blocks(const struct experts_job *job, size_t width, size_t begin, size_t end, unsigned worker, outputs_fn *run) {
+    for (size_t w = 0, pair = 0, item = 0; w < job->call->work_count && item < end; pair += job->call->work[w++].row_count) {
+        size_t cost = block_cost(&job->call->work[w]), blocks = (width - 1) / job->block + 1;
+        size_t first = begin > item ? (begin - item + cost - 1) / cost : 0, last = (end - item + cost - 1) / cost;
+        last = last < blocks ? last : blocks;
+        if (first < last)
+            run(job, w, pair, first * job->block, last * job->block < width ? last * job->block : width, worker);
+        item += blocks * cost;
+    }
+}
 
 /* ---- inputs ---- */
 
@@ -54,25 +83,18 @@ static void prepare_inputs(struct experts_job *job) {
     job->hidden_layout = cpu_activation_layout(cpu_activation(job->cpu, &work->down), job->op->experts.expert_hidden);
 }
 
-static size_t pair_of_work(const struct experts_job *job, size_t index) {
-    size_t pair = 0;
-    for (size_t w = 0; w < index; w++)
-        pair += job->call->work[w].row_count;
-    return pair;
-}
-
+/* Pairs [begin, end): inputs of an expert's rows side by side. */
 static void gather_body(void *context, size_t begin, size_t end, unsigned worker) {
     struct experts_job *job = context;
     (void)worker;
-    size_t pair = pair_of_work(job, begin);
-    for (size_t w = begin; w < end; pair += job->call->work[w++].row_count) {
+    for (size_t w = 0, first = 0; first < end; first += job->call->work[w++].row_count) {
         const struct expert_work *work = &job->call->work[w];
         for (int which = 0; which < 2 && work->row_count > 1; which++) {
             if (which == 1 && job->quantised[1] == job->quantised[0] && alike(&job->layouts[0], &job->layouts[1]))
                 continue;
             size_t bytes = row_input_bytes(job, which);
-            for (uint32_t i = 0; i < work->row_count; i++)
-                memcpy(job->cpu->gathered[which] + (pair + i) * bytes, row_input(job, which, work->rows[i]), bytes);
+            for (size_t pair = first > begin ? first : begin; pair < end && pair < first + work->row_count; pair++)
+                memcpy(job->cpu->gathered[which] + pair * bytes, row_input(job, which, work->rows[pair - first]), bytes);
         }
     }
 }
@@ -123,12 +145,7 @@ static void gate_up_rows(const struct experts_job *job, size_t w, size_t pair, s
 
 static void gate_up_body(void *context, size_t begin, size_t end, unsigned worker) {
     const struct experts_job *job = context;
-    size_t width = job->op->experts.expert_hidden;
-    for (size_t w = begin / width, pair = pair_of_work(job, begin / width); begin < end; pair += job->call->work[w++].row_count) {
-        size_t stop = (w + 1) * width < end ? (w + 1) * width : end;
-        gate_up_rows(job, w, pair, begin - w * width, stop - w * width, worker);
-        begin = stop;
-    }
+    run_blocks(job, job->op->experts.expert_hidden, begin, end, worker, gate_up_rows);
 }
 
 /* ---- down ---- */
@@ -140,23 +157,23 @@ static struct matmul_args down_args(const struct experts_job *job, size_t w, siz
     return (struct matmul_args){.tokens = job->call->work[w].row_count, .x = base + pair * bytes, .x_row_bytes = bytes};
 }
 
+static void down_park_rows(const struct experts_job *job, size_t w, size_t pair, size_t begin, size_t end, unsigned worker) {
+    const struct expert_work *work = &job->call->work[w];
+    size_t hidden = job->op->experts.hidden;
+    struct matmul_args args = down_args(job, w, pair);
+    args.w = &work->down;
+    args.row_begin = begin;
+    args.row_end = end;
+    args.y = job->call->park + work->first_pair * hidden;
+    args.y_stride = hidden;
+    cpu_product(job->cpu, &args, job->hidden_layout.parts, worker);
+    for (uint32_t i = 0; work->down_bias && i < work->row_count; i++)
+        job->cpu->kernels->add(args.y + i * hidden + begin, work->down_bias + begin, end - begin);
+}
+
 static void down_park_body(void *context, size_t begin, size_t end, unsigned worker) {
     const struct experts_job *job = context;
-    size_t hidden = job->op->experts.hidden;
-    for (size_t w = begin / hidden, pair = pair_of_work(job, begin / hidden); begin < end; pair += job->call->work[w++].row_count) {
-        const struct expert_work *work = &job->call->work[w];
-        size_t stop = (w + 1) * hidden < end ? (w + 1) * hidden : end;
-        struct matmul_args args = down_args(job, w, pair);
-        args.w = &work->down;
-        args.row_begin = begin - w * hidden;
-        args.row_end = stop - w * hidden;
-        args.y = job->call->park + work->first_pair * hidden;
-        args.y_stride = hidden;
-        cpu_product(job->cpu, &args, job->hidden_layout.parts, worker);
-        for (uint32_t i = 0; work->down_bias && i < work->row_count; i++)
-            job->cpu->kernels->add(args.y + i * hidden + args.row_begin, work->down_bias + args.row_begin, args.row_end - args.row_begin);
-        begin = stop;
-    }
+    run_blocks(job, job->op->experts.hidden, begin, end, worker, down_park_rows);
 }
 
 static float routing_weight(const struct experts_job *job, size_t row, size_t rank) {
@@ -208,30 +225,30 @@ static void sum_body(void *context, size_t begin, size_t end, unsigned worker) {
     }
 }
 
-/* Outputs that a thread takes at a time at least. */
-static size_t chunk_rows(const struct experts_job *job, const struct matrix *w) {
+static size_t block_of(const struct experts_job *job, const struct matrix *w) {
     if (matrix_is_packed_by_columns(w->format))
         return CPU_PACKED_CHUNK;
-    return job->pairs >= job->call->work_count * MATMUL_MANY ? CPU_MANY_ROWS : CHUNK_ROWS;
+    return job->pairs >= job->call->work_count * MATMUL_MANY ? CPU_MANY_ROWS : BLOCK_ROWS;
 }
 
 static void gate_up(struct experts_job *job) {
-    const struct op_call *call = job->call;
     struct cpu_backend *cpu = job->cpu;
     size_t width = job->op->experts.expert_hidden;
-    thread_pool_run(cpu->pool, call->work_count, 1, gather_body, job);
-    thread_pool_run(cpu->pool, call->work_count * width, chunk_rows(job, &call->work->up), gate_up_body, job);
+    job->block = block_of(job, &job->call->work->up);
+    if (job->pairs > job->call->work_count) /* experts of more than one row */
+        thread_pool_run(cpu->pool, job->pairs, 1, gather_body, job);
+    thread_pool_run(cpu->pool, block_items(job, width), UNPACK_ROWS, gate_up_body, job);
     if (job->hidden_layout.block)
         cpu_quantize_rows(cpu, cpu->hidden[0], width, job->pairs, &job->hidden_layout, cpu->hidden_inputs);
 }
 
 static void down(struct experts_job *job) {
-    const struct op_call *call = job->call;
     size_t hidden = job->op->experts.hidden;
-    if (call->park)
-        thread_pool_run(job->cpu->pool, call->work_count * hidden, chunk_rows(job, &call->work->down), down_park_body, job);
-    else
-        thread_pool_run(job->cpu->pool, hidden, chunk_rows(job, &call->work->down), down_add_body, job);
+    job->block = block_of(job, &job->call->work->down);
+    if (job->call->park)
+        thread_pool_run(job->cpu->pool, block_items(job, hidden), UNPACK_ROWS, down_park_body, job);
+    else /* shares that are small at the end: each is a product with every expert */
+        thread_pool_run(job->cpu->pool, hidden, job->block == CPU_MANY_ROWS ? BLOCK_ROWS : job->block, down_add_body, job);
 }
 
 void cpu_run_experts(struct cpu_backend *cpu, const struct op *op, const struct op_call *call) {
@@ -240,7 +257,8 @@ void cpu_run_experts(struct cpu_backend *cpu, const struct op *op, const struct 
     for (size_t r = 0; begins && call->first_part && !call->park && r < call->rows; r++)
         memset(call->out[0] + r * call->out_width[0], 0, op->experts.hidden * sizeof(float));
     if (call->work_count > 0) {
-        job.pairs = pair_of_work(&job, call->work_count);
+        for (size_t w = 0; w < call->work_count; w++)
+            job.pairs += call->work[w].row_count;
         CHECK(job.pairs <= backend_pair_limit(&cpu->limits));
         prepare_inputs(&job);
         if (begins)
