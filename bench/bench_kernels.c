@@ -64,9 +64,17 @@ static const struct bench_format formats[] = {
     PLAIN(TQ1_0),
     PLAIN(TQ2_0),
     {"AFFINE4", MATRIX_AFFINE, 4, 64, 2, DTYPE_BF16},
+    {"AFFINE4/32", MATRIX_AFFINE, 4, 32, 2, DTYPE_BF16},
+    {"AFFINE4/128", MATRIX_AFFINE, 4, 128, 2, DTYPE_BF16},
+    {"AFFINE6", MATRIX_AFFINE, 6, 64, 2, DTYPE_BF16},
     {"AFFINE8", MATRIX_AFFINE, 8, 64, 2, DTYPE_BF16},
     {"F8_BLOCK", MATRIX_F8_BLOCK, 8, 128, 4, DTYPE_F32},
     {"MXFP4_SPLIT", MATRIX_MXFP4_SPLIT, 4, 32, 1, DTYPE_F8_E8M0},
+    {"NVFP4_SPLIT", MATRIX_NVFP4_SPLIT, 4, 16, 1, DTYPE_F8_E4M3},
+    {"INT4", MATRIX_INT_GROUPS, 4, 128, 2, DTYPE_BF16},
+    {"INT8", MATRIX_INT8_GROUPS, 8, 128, 2, DTYPE_BF16},
+    {"AWQ", MATRIX_AWQ, 4, 128, 2, DTYPE_F16},
+    {"GPTQ", MATRIX_GPTQ, 4, 128, 2, DTYPE_F16},
 };
 
 static void *take(size_t size_bytes) {
@@ -142,6 +150,7 @@ static double matmul_seconds(struct thread_pool *pool, const struct kernel_table
 
 static void bench_matrix(const struct bench_format *f, const struct kernel_table *table, struct thread_pool *pool, const struct settings *s,
                          uint8_t *data, uint8_t *scales, float *y, double peak) {
+    const bool packed = matrix_is_packed_by_columns(f->format);
     uint64_t row_bytes = s->cols * f->bits / 8;
     if (f->bits == 0 && !dtype_size((enum dtype)f->format, s->cols, &row_bytes))
         return;
@@ -155,10 +164,12 @@ static void bench_matrix(const struct bench_format *f, const struct kernel_table
                        .scale_dtype = f->scale_dtype,
                        .tensor_scale = 1,
                        .scales = f->bits ? scales : NULL,
-                       .biases = f->format == MATRIX_AFFINE ? scales : NULL,
+                       .biases = f->format == MATRIX_AFFINE || packed ? scales : NULL,
                        .scales_row_bytes = f->group_cols ? s->cols / f->group_cols * f->scale_bytes : 0};
     size_t megabytes = table->isa == CPU_ISA_REF ? (s->megabytes + 15) / 16 : s->megabytes;
-    w.rows = megabytes * 1000000 / row_bytes;
+    w.rows = megabytes * 1000000 / row_bytes / 64 * 64;
+    if (packed)
+        w.scales_row_bytes = w.rows * f->scale_bytes;
     struct activation_layout layout = activation_layout(matrix_activation_block(f->format, f->group_cols), s->cols);
     uint8_t *x = take(layout.row_bytes * TOKENS_MAX);
     float *row = take(s->cols * sizeof(float));
@@ -173,7 +184,8 @@ static void bench_matrix(const struct bench_format *f, const struct kernel_table
     struct matmul_args args = {
         .w = &w, .row_end = w.rows, .x = x, .x_row_bytes = layout.row_bytes, .tokens = 1, .y = y, .y_stride = w.rows};
     double one = matmul_seconds(pool, table, &args);
-    double bytes = (double)w.rows * (double)(row_bytes + w.scales_row_bytes * (f->format == MATRIX_AFFINE ? 2 : 1));
+    size_t scale_bytes = f->group_cols ? s->cols / f->group_cols * f->scale_bytes : 0; /* of a row */
+    double bytes = (double)w.rows * (double)(row_bytes + scale_bytes * (f->format == MATRIX_AFFINE ? 2 : 1));
     printf("%-8s %-12s %7.1f GB/s", cpu_isa_name(table->isa), f->name, bytes / one * 1e-9);
     size_t all_rows = w.rows;
     for (const size_t *of = s->rows; *of && table->isa != CPU_ISA_REF; of++) {
@@ -182,7 +194,7 @@ static void bench_matrix(const struct bench_format *f, const struct kernel_table
             s->threads > 1 ? 1024 * s->threads : 64; /* threads share some milliseconds; one: a millisecond, which may be left alone */
         w.rows = 130000000 / (s->cols * tokens * 2) / 64 * 64;
         w.rows = w.rows < least ? least : w.rows;
-        w.rows = w.rows > all_rows || tokens <= 16 ? all_rows : w.rows; /* few rows: from memory, as one */
+        w.rows = w.rows > all_rows || packed || tokens <= 16 ? all_rows : w.rows; /* few rows: from memory, as one */
         args.row_end = args.y_stride = w.rows;
         args.tokens = tokens;
         double rate = 2e-9 * (double)w.rows * (double)s->cols * (double)tokens / matmul_seconds(pool, table, &args);
@@ -246,7 +258,7 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < size_bytes; i += 17) /* and scales of MXFP4 that are a little below 1; f16 with such a byte are finite */
         data[i] = (uint8_t)(0x70 | (data[i] & 7));
     for (size_t i = 0; i < size_bytes / 4; i++)
-        scales[i] = (uint8_t)(i & 1 ? 0x3c : i);
+        scales[i] = (uint8_t)(i & 1 ? 0x3c : 0x38 | (i >> 1 & 7));
     printf("%s, %u threads, %zu columns; memory reads %.1f GB/s\n", cpu_model_name(), s.threads, s.cols, read_rate(pool, data, size_bytes));
     for (unsigned isa = 0; isa < CPU_ISA_COUNT; isa++) {
         if (!cpu_isa_available((enum cpu_isa)isa) || (s.isa && strcmp(s.isa, cpu_isa_name((enum cpu_isa)isa)) != 0))

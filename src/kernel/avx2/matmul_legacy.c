@@ -12,7 +12,6 @@
 #include "kernel/avx2/simd.h"
 
 #define TOKENS 4
-#define FETCH_BYTES 4096 /* ahead: chunks and rows are short, and the processor's own fetching begins anew with each */
 
 typedef __m256i codes_of_8[8]; /* one block each, elements in their order */
 
@@ -135,13 +134,6 @@ ALWAYS_INLINE void unpack_mxfp4(const uint8_t *blocks, unsigned count, struct gr
     out->d = half_e8m0(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long)scales)));
     nibbles_of(blocks + offsetof(struct block_mxfp4, qs), bytes, count, out->codes);
     look_up(fp4_doubled_values, 16, count, out->codes);
-}
-
-/* Asks for what comes FETCH_BYTES behind these bytes, before `end`. */
-ALWAYS_INLINE void fetch_ahead(const uint8_t *bytes, size_t count, const uint8_t *end) {
-    if ((size_t)(end - bytes) > FETCH_BYTES)
-        for (size_t i = 0; i < count; i += 64)
-            __builtin_prefetch(bytes + FETCH_BYTES + i);
 }
 
 /* Adds a group's terms to the lanes of one token. `count`: blocks that are there, of those that were unpacked. */

@@ -1,43 +1,119 @@
 /*
- * matmul_split: products of formats with scales in tensors of their own, and of NVFP4; see kernel/wide/matmul_split_body.inc
- * and matmul_int_body.inc.
+ * matmul_split: products of formats with scales in tensors of their own, and of NVFP4, with AVX2; see kernel/avx2/split_walk.h.
+ *
+ * Codes of 8 bits are read as signed ones, 128 less; their signs move to the activations, since a pair of products with unsigned ones
+ * exceeds 16 bits.
  */
 #include "kernel/avx2/avx2.h"
-#include "kernel/avx2/octets.h"
-#include "kernel/avx2/run_terms.h"
 
-/* Eight sums of four products. Codes of 8 bits go in two parts, since pairs of products with them exceed 16 bits. */
-ALWAYS_INLINE __m256i dot_32(const uint8_t *codes, const int8_t *q, bool wide_codes) {
-    const __m256i ones = _mm256_set1_epi16(1);
-    __m256i c = load_256(codes), x = load_256(q);
-    if (!wide_codes)
-        return _mm256_madd_epi16(dot_pairs(c, x), ones);
-    __m256i low = dot_pairs(_mm256_and_si256(c, _mm256_set1_epi8(15)), x);
-    __m256i high = dot_pairs(_mm256_and_si256(_mm256_srli_epi16(c, 4), _mm256_set1_epi8(15)), x);
-    return _mm256_add_epi32(_mm256_madd_epi16(low, ones), _mm256_madd_epi16(high, _mm256_set1_epi16(16)));
+#define SPLIT_PAIR 1
+#define SPLIT_VECTOR 32
+#define SPLIT_LESS 128
+#include "kernel/avx2/split_walk.h"
+
+struct shape { /* known when compiling */
+    enum split_layout layout;
+    unsigned run;
+};
+
+/* Vectors of sums of an octet before they are reduced: 2, 4 or 8. */
+ALWAYS_INLINE unsigned vectors_of(struct shape shape) {
+    unsigned vectors = shape.run / (shape.layout == SPLIT_BYTES ? 4 : 8);
+    return vectors < 8 ? vectors : 8;
 }
+/* Vectors of codes that end in one of sums; nibbles count once. */
+ALWAYS_INLINE unsigned parts_of(struct shape shape) { return shape.run / (shape.layout == SPLIT_BYTES ? 32 : shape.run < 128 ? shape.run : 64); }
 
-/* Integer sums of eight runs of 16, 32, 64 or 128 codes. */
-ALWAYS_INLINE void run_dots(const uint8_t *codes, const int8_t *q, unsigned run, bool wide_codes, int32_t sum[8]) {
-    __m256i result, v[8];
-    if (run == 16) { /* a run is four numbers of a vector */
-#pragma GCC unroll 4
-        for (unsigned i = 0; i < 4; i++)
-            v[i] = dot_32(codes + 32 * i, q + 32 * i, wide_codes);
-        result = interleave_add_64(interleave_add_32(v[0], v[1]), interleave_add_32(v[2], v[3])); /* runs 0 2 4 6, 1 3 5 7 */
-        result = _mm256_permutevar8x32_epi32(result, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
-    } else {
-#pragma GCC unroll 8
-        for (unsigned i = 0; i < 8; i++) {
-            v[i] = dot_32(codes + run * i, q + run * i, wide_codes);
-            for (unsigned j = 32; j < run; j += 32)
-                v[i] = _mm256_add_epi32(v[i], dot_32(codes + run * i + j, q + run * i + j, wide_codes));
-        }
-        result = sums_of_8(v);
+ALWAYS_INLINE void unpack_nibbles(const uint8_t *row, unsigned i, struct shape shape, __m256i codes[2]) {
+    const __m256i nibble = _mm256_set1_epi8(15);
+    __m256i bytes = load_256(row + (shape.layout == SPLIT_BLOCKS ? i * sizeof(struct block_nvfp4) + 4 : (size_t)32 * i));
+    codes[0] = _mm256_and_si256(bytes, nibble);
+    codes[1] = _mm256_and_si256(_mm256_srli_epi16(bytes, 4), nibble);
+    if (shape.layout != SPLIT_NIBBLES) { /* doubled, 16 above */
+        __m256i values = _mm256_broadcastsi128_si256(_mm_add_epi8(load_128(fp4_doubled_values), _mm_set1_epi8(16)));
+        codes[0] = _mm256_shuffle_epi8(values, codes[0]);
+        codes[1] = _mm256_shuffle_epi8(values, codes[1]);
     }
-    _mm256_storeu_si256((__m256i *)sum, result);
 }
 
-#define LEVEL(name) avx2_##name
-#include "kernel/wide/matmul_split_body.inc"
-#include "kernel/wide/matmul_int_body.inc"
+ALWAYS_INLINE __m256i reduce(const __m256i v[8], unsigned vectors) {
+    if (vectors == 8)
+        return sums_of_8(v);
+    if (vectors == 2)
+        return _mm256_permute4x64_epi64(_mm256_hadd_epi32(v[0], v[1]), 0xd8);
+    __m256i sums = interleave_add_64(interleave_add_32(v[0], v[1]), interleave_add_32(v[2], v[3])); /* runs 0 2 4 6, 1 3 5 7 */
+    return _mm256_permutevar8x32_epi32(sums, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
+/* Integer sums of an octet of a row and all tokens. */
+ALWAYS_INLINE void octet_sums(const uint8_t *row, const int8_t *const q[SPLIT_TOKENS], struct shape shape, unsigned tokens, __m256i flip,
+                              __m256i sums[SPLIT_TOKENS]) {
+    const __m256i ones = _mm256_set1_epi16(1);
+    const unsigned vectors = vectors_of(shape), parts = parts_of(shape);
+    __m256i v[SPLIT_TOKENS][8];
+#pragma GCC unroll 8
+    for (unsigned k = 0; k < vectors; k++) {
+        __m256i codes[4][2];
+#pragma GCC unroll 4
+        for (unsigned j = 0; j < parts; j++) {
+            unsigned i = k * parts + j;
+            if (shape.layout == SPLIT_BYTES) {
+                codes[j][0] = _mm256_xor_si256(load_256(row + (size_t)32 * i), flip);
+                codes[j][1] = _mm256_abs_epi8(codes[j][0]);
+            } else {
+                unpack_nibbles(row, i, shape, codes[j]);
+            }
+        }
+#pragma GCC unroll 4
+        for (unsigned t = 0; t < tokens; t++) {
+            __m256i pairs, sum = _mm256_setzero_si256();
+#pragma GCC unroll 4
+            for (unsigned j = 0; j < parts; j++) {
+                unsigned i = k * parts + j;
+                if (shape.layout == SPLIT_BYTES) {
+                    pairs = dot_pairs(codes[j][1], _mm256_sign_epi8(load_256(q[t] + 32 * i), codes[j][0]));
+                    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, ones));
+                } else { /* at most 8 nibbles, or 4 codes of 28 at most */
+                    pairs = _mm256_add_epi16(dot_pairs(codes[j][0], load_256(q[t] + 64 * i)), dot_pairs(codes[j][1], load_256(q[t] + 64 * i + 32)));
+                    sum = _mm256_add_epi16(sum, pairs);
+                }
+            }
+            v[t][k] = shape.layout == SPLIT_BYTES ? sum : _mm256_madd_epi16(sum, ones);
+        }
+    }
+#pragma GCC unroll 4
+    for (unsigned t = 0; t < tokens; t++)
+        sums[t] = reduce(v[t], vectors);
+}
+
+ALWAYS_INLINE void add_octets(const struct split_strip *s, struct shape shape, unsigned tokens) {
+    const size_t bytes = shape.layout == SPLIT_BLOCKS ? 2 * sizeof(struct block_nvfp4)
+                                                      : (size_t)shape.run * (shape.layout == SPLIT_BYTES ? 8 : 4);
+    const __m256i flip = _mm256_set1_epi8((char)s->flip);
+    for (size_t o = 0; o < s->octets; o++) {
+        const int8_t *q[SPLIT_TOKENS];
+        for (unsigned t = 0; t < tokens; t++)
+            q[t] = s->q[t] + o * 8 * shape.run;
+        for (unsigned r = 0; r < SPLIT_ROWS; r++) {
+            const uint8_t *row = s->codes[r] + o * bytes;
+            const struct octet_scales *w = &s->w[o];
+            __m256i sums[SPLIT_TOKENS];
+            fetch_ahead(row, bytes, s->fetched);
+            octet_sums(row, q, shape, tokens, flip, sums);
+#pragma GCC unroll 4
+            for (unsigned t = 0; t < tokens; t++) {
+                const struct octet_activations *x = &s->x[o][t];
+                float *lanes = s->lanes + SPLIT_RUNS * (r * tokens + t);
+                __m256 total = _mm256_loadu_ps(lanes), scale = _mm256_loadu_ps(x->scale);
+                __m256i sum = _mm256_add_epi32(sums[t], _mm256_madd_epi16(load_256(w->zeros + SPLIT_RUNS * r), load_256(x->less)));
+                total = _mm256_fmadd_ps(_mm256_mul_ps(_mm256_loadu_ps(w->d + SPLIT_RUNS * r), scale), _mm256_cvtepi32_ps(sum), total);
+                if (s->has_bias)
+                    total = _mm256_fmadd_ps(_mm256_mul_ps(_mm256_loadu_ps(w->m + SPLIT_RUNS * r), scale), _mm256_loadu_ps(x->sum), total);
+                _mm256_storeu_ps(lanes, total);
+            }
+        }
+    }
+}
+
+SPLIT_KERNELS
+SPLIT_PRODUCTS(avx2)

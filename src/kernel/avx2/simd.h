@@ -48,6 +48,13 @@ ALWAYS_INLINE uint32_t load_u32(const void *p) {
     memcpy(&value, p, sizeof value);
     return value;
 }
+#define FETCH_BYTES 3072 /* ahead: chunks and rows are short, and the processor's own fetching begins anew with each */
+/* Asks for what comes FETCH_BYTES behind these bytes, before `end`. */
+ALWAYS_INLINE void fetch_ahead(const uint8_t *bytes, size_t count, const uint8_t *end) {
+    if ((uintptr_t)end > (uintptr_t)bytes + FETCH_BYTES)
+        for (size_t i = 0; i < count; i += 64)
+            __builtin_prefetch(bytes + FETCH_BYTES + i);
+}
 /* A byte of ones for every bit that is set. */
 ALWAYS_INLINE __m256i bytes_of_bits(uint32_t bits) {
     const __m256i spread = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);

@@ -16,7 +16,6 @@
 #define PAIRS 2  /* of rows that go together for a single token */
 #define TOKENS 4 /* that go together for one pair */
 #define LANES (PAIRS + TOKENS - 1)
-#define FETCH_BYTES 3072 /* ahead: chunks and rows are short, and the processor's own fetching begins anew with each */
 
 struct group {        /* eight blocks of one row, or only the first four of them */
     __m512i codes[4]; /* first halves of blocks 0 .. 3, second halves, the same of 4 .. 7; of whole blocks: 0 and 1, 2 and 3 .. */
@@ -228,13 +227,6 @@ ALWAYS_INLINE __m512 add_terms(__m512 lanes, const struct pair *w, const struct 
         sums = _mm512_add_epi32(sums, x->correction);
     lanes = _mm512_fmadd_ps(_mm512_mul_ps(w->d, x->scales), _mm512_cvtepi32_ps(sums), lanes);
     return f->has_bias ? _mm512_fmadd_ps(_mm512_mul_ps(w->m, x->scales), x->sums, lanes) : lanes;
-}
-
-/* Asks for what comes FETCH_BYTES behind these bytes, before `end`. */
-ALWAYS_INLINE void fetch_ahead(const uint8_t *bytes, size_t count, const uint8_t *end) {
-    if ((size_t)(end - bytes) > FETCH_BYTES)
-        for (size_t i = 0; i < count; i += 64)
-            __builtin_prefetch(bytes + FETCH_BYTES + i);
 }
 
 struct walk { /* rows that go together, for some tokens: several of either, not of both */

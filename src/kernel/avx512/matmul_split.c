@@ -1,46 +1,142 @@
 /*
- * matmul_split: products of formats with scales in tensors of their own, and of NVFP4; see kernel/wide/matmul_split_body.inc
- * and matmul_int_body.inc.
+ * matmul_split: products of formats with scales in tensors of their own, and of NVFP4, with AVX-512; see kernel/avx2/split_walk.h.
+ *
+ * Two rows share a vector of lanes. Their codes stay in registers while they meet all tokens, and four vectors of sums at a time are
+ * reduced together.
  */
 #include "kernel/avx512/avx512.h"
 #include "kernel/avx512/simd.h"
-#include "kernel/avx2/octets.h"
-#include "kernel/avx2/run_terms.h"
 
-/* Codes were stored 32 at a time; a load of 64 would wait for both stores to reach the cache. */
-ALWAYS_INLINE __m512i load_codes(const uint8_t *codes) { return join_256(load_256(codes), load_256(codes + 32)); }
-ALWAYS_INLINE __m512i dot_64(const uint8_t *codes, const int8_t *q) {
-    return _mm512_dpbusd_epi32(_mm512_setzero_si512(), load_codes(codes), load_512(q));
-}
+#define SPLIT_PAIR 2
+#define SPLIT_VECTOR 64
+#define SPLIT_LESS 0
+#include "kernel/avx2/split_walk.h"
 
-/* Integer sums of eight runs of 16, 32, 64 or 128 codes. */
-ALWAYS_INLINE void run_dots(const uint8_t *codes, const int8_t *q, unsigned run, bool wide_codes, int32_t sum[8]) {
-    __m256i result;
-    (void)wide_codes;
-    if (run == 16) { /* a run is four numbers of a vector */
-        __m512i v = interleave_add_32_wide(dot_64(codes, q), dot_64(codes + 64, q + 64));
-        v = _mm512_add_epi32(v, _mm512_shuffle_epi32(v, _MM_PERM_BADC));
-        const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 0, 0, 0, 0, 0, 0, 0, 0);
-        result = _mm512_castsi512_si256(_mm512_permutexvar_epi32(order, v));
-    } else if (run == 32) {
-        __m512i v[4];
-#pragma GCC unroll 4
-        for (unsigned i = 0; i < 4; i++)
-            v[i] = dot_64(codes + 64 * i, q + 64 * i);
-        result = sums_of_4_halves(v);
-    } else {
-        __m512i v[8];
-#pragma GCC unroll 8
-        for (unsigned i = 0; i < 8; i++) {
-            v[i] = dot_64(codes + run * i, q + run * i);
-            if (run == 128)
-                v[i] = _mm512_dpbusd_epi32(v[i], load_codes(codes + run * i + 64), load_512(q + run * i + 64));
-        }
-        result = sums_of_8_wide(v);
+struct shape { /* known when compiling */
+    enum split_layout layout;
+    unsigned run;
+};
+
+/* Vectors of 64 codes that are added before they are reduced: both nibbles of 64 bytes, or the halves of a long run. */
+ALWAYS_INLINE unsigned parts_of(struct shape shape) { return shape.layout == SPLIT_BYTES && shape.run < 128 ? 1 : 2; }
+/* Sums of an octet before they are reduced, in vectors: 1, 2, 4 or 8. */
+ALWAYS_INLINE unsigned vectors_of(struct shape shape) { return shape.run / (parts_of(shape) == 2 ? 16 : 8); }
+
+/* Codes that end in vector k of sums, unsigned. */
+ALWAYS_INLINE void unpack(const uint8_t *row, unsigned k, struct shape shape, __m512i flip, __m512i codes[2]) {
+    const __m512i nibble = _mm512_set1_epi8(15);
+    if (shape.layout == SPLIT_BYTES) {
+        const uint8_t *bytes = row + (size_t)64 * k * parts_of(shape);
+        codes[0] = _mm512_xor_si512(load_512(bytes), flip);
+        codes[1] = parts_of(shape) == 2 ? _mm512_xor_si512(load_512(bytes + 64), flip) : codes[0];
+        return;
     }
-    _mm256_storeu_si256((__m256i *)sum, result);
+    __m512i bytes = shape.layout == SPLIT_BLOCKS ? join_256(load_256(row + 4), load_256(row + sizeof(struct block_nvfp4) + 4))
+                                                 : load_512(row + (size_t)64 * k);
+    codes[0] = _mm512_and_si512(bytes, nibble);
+    codes[1] = _mm512_and_si512(_mm512_srli_epi16(bytes, 4), nibble);
+    if (shape.layout != SPLIT_NIBBLES) { /* doubled, 16 above */
+        __m512i values = _mm512_broadcast_i32x4(_mm_add_epi8(load_128(fp4_doubled_values), _mm_set1_epi8(16)));
+        codes[0] = _mm512_shuffle_epi8(values, codes[0]);
+        codes[1] = _mm512_shuffle_epi8(values, codes[1]);
+    }
 }
 
-#define LEVEL(name) avx512_##name
-#include "kernel/wide/matmul_split_body.inc"
-#include "kernel/wide/matmul_int_body.inc"
+ALWAYS_INLINE __m512i dot(const __m512i codes[2], const int8_t *q, unsigned parts) {
+    __m512i sum = _mm512_dpbusd_epi32(_mm512_setzero_si512(), codes[0], load_512(q));
+    return parts == 2 ? _mm512_dpbusd_epi32(sum, codes[1], load_512(q + 64)) : sum;
+}
+
+/* Number i of each 128 bits is the sum of these bits of vector i. */
+ALWAYS_INLINE __m512i sums_of_quarters(__m512i a, __m512i b, __m512i c, __m512i d) {
+    return interleave_add_64_wide(interleave_add_32_wide(a, b), interleave_add_32_wide(c, d));
+}
+/* The quarters of a, then those of b, two and two added. */
+ALWAYS_INLINE __m512i add_quarters(__m512i a, __m512i b) {
+    return _mm512_add_epi32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xdd));
+}
+
+/* Integer sums of an octet of two rows and all tokens, those of the first row first. */
+ALWAYS_INLINE void octet_sums(const uint8_t *const rows[2], const int8_t *const q[SPLIT_TOKENS], struct shape shape, unsigned tokens,
+                              __m512i flip, __m512i sums[SPLIT_TOKENS]) {
+    const unsigned vectors = vectors_of(shape), parts = parts_of(shape), together = vectors < 4 ? vectors : 4;
+    __m512i quarters[2][2][SPLIT_TOKENS];
+#pragma GCC unroll 2
+    for (unsigned half = 0; half < vectors / together; half++) {
+        __m512i codes[2][4][2];
+#pragma GCC unroll 4
+        for (unsigned k = 0; k < together; k++)
+            for (unsigned r = 0; r < 2; r++)
+                unpack(rows[r], 4 * half + k, shape, flip, codes[r][k]);
+#pragma GCC unroll 4
+        for (unsigned t = 0; t < tokens; t++) {
+            __m512i v[2][4];
+#pragma GCC unroll 4
+            for (unsigned k = 0; k < together; k++)
+                for (unsigned r = 0; r < 2; r++)
+                    v[r][k] = dot(codes[r][k], q[t] + 64 * parts * (4 * half + k), parts);
+            if (vectors == 1) {
+                __m512 a = _mm512_castsi512_ps(v[0][0]), b = _mm512_castsi512_ps(v[1][0]);
+                __m512i even = _mm512_castps_si512(_mm512_shuffle_ps(a, b, 0x88)), odd = _mm512_castps_si512(_mm512_shuffle_ps(a, b, 0xdd));
+                const __m512i order = _mm512_setr_epi32(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+                sums[t] = _mm512_permutexvar_epi32(order, _mm512_add_epi32(even, odd));
+            } else if (vectors == 2) {
+                const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+                sums[t] = _mm512_permutexvar_epi32(order, sums_of_quarters(v[0][0], v[0][1], v[1][0], v[1][1]));
+            } else {
+                for (unsigned r = 0; r < 2; r++)
+                    quarters[r][half][t] = sums_of_quarters(v[r][0], v[r][1], v[r][2], v[r][3]);
+            }
+        }
+    }
+#pragma GCC unroll 4
+    for (unsigned t = 0; t < tokens; t++)
+        if (vectors == 4) { /* runs 0 2 4 6, 1 3 5 7 of each row */
+            const __m512i order = _mm512_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15);
+            sums[t] = _mm512_permutexvar_epi32(order, add_quarters(quarters[0][0][t], quarters[1][0][t]));
+        } else if (vectors == 8) {
+            sums[t] =
+                add_quarters(add_quarters(quarters[0][0][t], quarters[0][1][t]), add_quarters(quarters[1][0][t], quarters[1][1][t]));
+        }
+}
+
+ALWAYS_INLINE __m512 twice(const float *x) { return _mm512_broadcast_f32x8(_mm256_loadu_ps(x)); }
+
+ALWAYS_INLINE void add_octets(const struct split_strip *s, struct shape shape, unsigned tokens) {
+    const size_t bytes = shape.layout == SPLIT_BLOCKS ? 2 * sizeof(struct block_nvfp4)
+                                                      : (size_t)shape.run * (shape.layout == SPLIT_BYTES ? 8 : 4);
+    const __m512i flip = _mm512_set1_epi8((char)s->flip);
+    __m512 lanes[SPLIT_ROWS / 2][SPLIT_TOKENS];
+    for (unsigned p = 0; p < SPLIT_ROWS / 2; p++)
+        for (unsigned t = 0; t < tokens; t++)
+            lanes[p][t] = _mm512_loadu_ps(s->lanes + 16 * (p * tokens + t));
+    for (size_t o = 0; o < s->octets; o++) {
+        const int8_t *q[SPLIT_TOKENS];
+        for (unsigned t = 0; t < tokens; t++)
+            q[t] = s->q[t] + o * 8 * shape.run;
+#pragma GCC unroll 2
+        for (unsigned p = 0; p < SPLIT_ROWS / 2; p++) {
+            const uint8_t *rows[2] = {s->codes[2 * p] + o * bytes, s->codes[2 * p + 1] + o * bytes};
+            __m512i sums[SPLIT_TOKENS], zeros = load_512(s->w[o].zeros + 16 * p);
+            __m512 d = _mm512_loadu_ps(s->w[o].d + 16 * p);
+            fetch_ahead(rows[0], bytes, s->fetched);
+            fetch_ahead(rows[1], bytes, s->fetched);
+            octet_sums(rows, q, shape, tokens, flip, sums);
+#pragma GCC unroll 4
+            for (unsigned t = 0; t < tokens; t++) {
+                const struct octet_activations *x = &s->x[o][t];
+                __m512i sum = _mm512_dpwssd_epi32(sums[t], zeros, load_twice_256(x->less));
+                lanes[p][t] = _mm512_fmadd_ps(_mm512_mul_ps(d, twice(x->scale)), _mm512_cvtepi32_ps(sum), lanes[p][t]);
+                if (s->has_bias)
+                    lanes[p][t] =
+                        _mm512_fmadd_ps(_mm512_mul_ps(_mm512_loadu_ps(s->w[o].m + 16 * p), twice(x->scale)), twice(x->sum), lanes[p][t]);
+            }
+        }
+    }
+    for (unsigned p = 0; p < SPLIT_ROWS / 2; p++)
+        for (unsigned t = 0; t < tokens; t++)
+            _mm512_storeu_ps(s->lanes + 16 * (p * tokens + t), lanes[p][t]);
+}
+
+SPLIT_KERNELS
+SPLIT_PRODUCTS(avx512)
