@@ -19,6 +19,16 @@ ALWAYS_INLINE float tree8(__m256 lanes) {
     return _mm_cvtss_f32(_mm_add_ss(b, _mm_movehdup_ps(b)));
 }
 
+/* The trees of four. */
+ALWAYS_INLINE __m128 trees8_of_4(__m256 a, __m256 b, __m256 c, __m256 d) {
+    __m256 ab = _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+    __m256 cd = _mm256_add_ps(_mm256_permute2f128_ps(c, d, 0x20), _mm256_permute2f128_ps(c, d, 0x31));
+    __m256 t = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee)); /* a a c c, b b d d */
+    t = _mm256_add_ps(t, _mm256_movehdup_ps(t));
+    __m128 acbd = _mm_shuffle_ps(_mm256_castps256_ps128(t), _mm256_extractf128_ps(t, 1), 0x88);
+    return _mm_permute_ps(acbd, 0xd8);
+}
+
 ALWAYS_INLINE __m256i interleave_add_32(__m256i a, __m256i b) {
     return _mm256_add_epi32(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
 }

@@ -143,33 +143,84 @@ static void order_token(const struct split_format *f, const uint8_t *row, const 
 
 #define NEXT_OCTET (sizeof(struct octet_scales) / sizeof(float))
 
-/* To every octet's eight floats of a row: scales of runs [first, first + count), zeros behind; so many runs share one. */
-static void row_scales(enum dtype dtype, const uint8_t *scales, float factor, size_t runs_per_scale, size_t first, size_t count,
-                       float *to) {
-    const size_t bytes = dtype_info(dtype)->block_bytes;
-    for (size_t run = 0; run < count; run += SPLIT_RUNS, to += NEXT_OCTET) {
-        size_t index = (first + run) / runs_per_scale;
-        float eight[SPLIT_RUNS] = {0};
-        if (count - run < SPLIT_RUNS || (runs_per_scale > 1 && (first + run + SPLIT_RUNS - 1) / runs_per_scale != index))
-            for (size_t i = 0; i < SPLIT_RUNS && run + i < count; i++)
-                eight[i] = scale_read(dtype, scales, (first + run + i) / runs_per_scale);
-        else if (runs_per_scale > 1)
-            _mm256_storeu_ps(eight, _mm256_set1_ps(scale_read(dtype, scales, index)));
-        else
-            read_8_scales(dtype, scales + index * bytes, eight);
-        _mm256_storeu_ps(to, _mm256_mul_ps(_mm256_loadu_ps(eight), _mm256_set1_ps(factor)));
+ALWAYS_INLINE size_t bytes_of_scale(enum dtype dtype) {
+    return dtype == DTYPE_F32 ? 4 : dtype == DTYPE_F16 || dtype == DTYPE_BF16 ? 2 : 1;
+}
+
+/*
+ * To every octet's lanes: `count` neighbouring scales of each row, those of 4-bit floats halved, zeros behind. Of a last octet that is not
+ * whole all is read but for what lies past `end`.
+ */
+ALWAYS_INLINE void neighbouring_scales(enum dtype dtype, const uint8_t *const from[SPLIT_ROWS], size_t count, const uint8_t *end, float *to) {
+    const size_t bytes = SPLIT_RUNS * bytes_of_scale(dtype);
+    const __m256 factor = _mm256_set1_ps(bytes == SPLIT_RUNS ? 0.5f : 1.0f);
+    size_t o = 0;
+    for (; o < count / SPLIT_RUNS; o++)
+        for (size_t r = 0; r < SPLIT_ROWS; r++)
+            _mm256_storeu_ps(to + o * NEXT_OCTET + r * SPLIT_RUNS, _mm256_mul_ps(load_8_scales(dtype, from[r] + o * bytes), factor));
+    if (count % SPLIT_RUNS == 0)
+        return;
+    const __m256i there =
+        _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(count % SPLIT_RUNS)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    for (size_t r = 0; r < SPLIT_ROWS; r++) {
+        const uint8_t *scales = from[r] + o * bytes;
+        uint8_t padded[SPLIT_RUNS * sizeof(float)] = {0};
+        if ((size_t)(end - scales) < bytes)
+            scales = memcpy(padded, scales, count % SPLIT_RUNS * bytes_of_scale(dtype));
+        __m256 eight = _mm256_and_ps(load_8_scales(dtype, scales), _mm256_castsi256_ps(there));
+        _mm256_storeu_ps(to + o * NEXT_OCTET + r * SPLIT_RUNS, _mm256_mul_ps(eight, factor));
     }
 }
 
-/* The same of blocks of NVFP4: unsigned e4m3, whose code of NaN means 0. */
-static void block_scales(const uint8_t *blocks, size_t count, float *to) {
+/* The same of scales that several runs share, or that are none: runs [first, first + count) of a row. */
+static void shared_scales(enum dtype dtype, const uint8_t *scales, size_t runs_per_scale, size_t first, size_t count, float *to) {
     for (size_t run = 0; run < count; run += SPLIT_RUNS, to += NEXT_OCTET) {
-        const uint8_t *block = blocks + run / 4 * sizeof(struct block_nvfp4);
-        uint32_t second = count - run < SPLIT_RUNS ? 0 : load_u32(block + sizeof(struct block_nvfp4));
-        __m128i codes = _mm_and_si128(_mm_setr_epi32((int)load_u32(block), (int)second, 0, 0), _mm_set1_epi8(0x7f));
-        codes = _mm_andnot_si128(_mm_cmpeq_epi8(codes, _mm_set1_epi8(0x7f)), codes);
-        _mm256_storeu_ps(to, _mm256_mul_ps(floats_of_e4m3(codes), _mm256_set1_ps(0.5f)));
+        size_t there = count - run < SPLIT_RUNS ? count - run : SPLIT_RUNS, index = (first + run) / runs_per_scale;
+        bool alike = (first + run + there - 1) / runs_per_scale == index;
+        float value = scales ? scale_read(dtype, scales, index) : 1;
+        for (size_t i = 0; i < SPLIT_RUNS; i++)
+            to[i] = i >= there ? 0 : alike || !scales ? value : scale_read(dtype, scales, (first + run + i) / runs_per_scale);
     }
+}
+
+/* A tensor of scales for a slab and a strip. */
+static void strip_scales(const struct matrix *w, const struct split_format *f, const uint8_t *scales, const size_t rows[SPLIT_ROWS],
+                         size_t first, size_t count, float *to) {
+    const enum dtype dtype = matrix_scale_dtype(w);
+    const uint8_t *from[SPLIT_ROWS], *end = scales + w->rows * w->scales_row_bytes;
+    if (f->layout != SPLIT_FP4 && (w->group_cols != f->run || !scales)) {
+        for (size_t r = 0; r < SPLIT_ROWS; r++)
+            shared_scales(dtype, scales ? scales + rows[r] * w->scales_row_bytes : NULL, w->group_cols / f->run, first, count,
+                          to + r * SPLIT_RUNS);
+        return;
+    }
+    for (size_t r = 0; r < SPLIT_ROWS; r++) {
+        from[r] = scales + rows[r] * w->scales_row_bytes + first * bytes_of_scale(dtype);
+        for (size_t i = 0; i < w->scales_row_bytes; i += 64) /* of the row that follows */
+            __builtin_prefetch(from[r] + w->scales_row_bytes + i);
+    }
+    if (dtype == DTYPE_BF16)
+        neighbouring_scales(DTYPE_BF16, from, count, end, to);
+    else if (dtype == DTYPE_F16)
+        neighbouring_scales(DTYPE_F16, from, count, end, to);
+    else if (dtype == DTYPE_F32)
+        neighbouring_scales(DTYPE_F32, from, count, end, to);
+    else if (dtype == DTYPE_F8_E8M0)
+        neighbouring_scales(DTYPE_F8_E8M0, from, count, end, to);
+    else
+        neighbouring_scales(DTYPE_F8_E4M3, from, count, end, to);
+}
+
+/* The same of blocks of NVFP4: unsigned e4m3, whose code of NaN means 0. */
+static void block_scales(const uint8_t *const blocks[SPLIT_ROWS], size_t count, float *to) {
+    for (size_t run = 0; run < count; run += SPLIT_RUNS, to += NEXT_OCTET)
+        for (size_t r = 0; r < SPLIT_ROWS; r++) {
+            const uint8_t *block = blocks[r] + run / 4 * sizeof(struct block_nvfp4);
+            uint32_t second = count - run < SPLIT_RUNS ? 0 : load_u32(block + sizeof(struct block_nvfp4));
+            __m128i codes = _mm_and_si128(_mm_setr_epi32((int)load_u32(block), (int)second, 0, 0), _mm_set1_epi8(0x7f));
+            codes = _mm_andnot_si128(_mm_cmpeq_epi8(codes, _mm_set1_epi8(0x7f)), codes);
+            _mm256_storeu_ps(to + r * SPLIT_RUNS, _mm256_mul_ps(floats_of_e4m3(codes), _mm256_set1_ps(0.5f)));
+        }
 }
 
 /* Zero points of a row, as the level takes codes. */
@@ -186,30 +237,6 @@ static void row_zeros(const struct matrix *w, size_t row, size_t runs_per_group,
             zeros = _mm256_and_si256(zeros, _mm256_set1_epi32((1 << w->bits) - 1));
             _mm256_storeu_si256((__m256i *)(void *)to, _mm256_sub_epi32(zeros, _mm256_set1_epi32(less)));
         }
-    }
-}
-
-/* All that belongs to row number r of a strip but its codes. */
-static void row_factors(const struct matrix *w, const struct split_format *f, size_t row, size_t first, size_t count, size_t r,
-                        struct octet_scales *to) {
-    float *d = to->d + r * SPLIT_RUNS;
-    const bool fp4 = f->layout == SPLIT_FP4;
-    const size_t runs_per_scale = fp4 || f->layout == SPLIT_BLOCKS ? 1 : w->group_cols / f->run, bytes = w->scales_row_bytes;
-    if (f->layout == SPLIT_BLOCKS)
-        block_scales(w->data + row * w->row_bytes + first / 4 * sizeof(struct block_nvfp4), count, d);
-    else if (w->scales)
-        row_scales(matrix_scale_dtype(w), w->scales + row * bytes, fp4 ? 0.5f : 1.0f, runs_per_scale, first, count, d);
-    else
-        for (size_t run = 0; run < count; run += SPLIT_RUNS)
-            _mm256_storeu_ps(d + run / SPLIT_RUNS * NEXT_OCTET, _mm256_set1_ps(1));
-    if (f->has_bias)
-        row_scales(w->scale_dtype, w->biases + row * bytes, 1, runs_per_scale, first, count, to->m + r * SPLIT_RUNS);
-    if (f->has_zeros)
-        row_zeros(w, row, runs_per_scale, first, count, to->zeros + r * SPLIT_RUNS);
-    for (size_t i = 0; i < bytes; i += 64) { /* the row that follows */
-        __builtin_prefetch(w->scales + (row + 1) * bytes + i);
-        if (f->has_bias)
-            __builtin_prefetch(w->biases + (row + 1) * bytes + i);
     }
 }
 
@@ -254,17 +281,19 @@ struct split_walk { /* some rows and tokens */
     const struct split_format *f;
     split_kernel_fn *kernel;
     struct slab *slab;
-    size_t first, count;       /* runs of the slab */
-    size_t row, rows, token;   /* first row, their number, first token */
+    size_t first, count;     /* runs of the slab */
+    size_t row, rows, token; /* first row, their number, first token */
     unsigned tokens;
 };
 
-/* Row number r of a strip; the last strip may repeat a row. */
-static size_t row_of_strip(const struct split_walk *walk, size_t strip, size_t r) {
-    size_t apart = walk->rows / SPLIT_ROWS, rest = walk->rows % SPLIT_ROWS;
-    return walk->row + (strip < apart ? strip + r * apart : SPLIT_ROWS * apart + (r < rest ? r : rest - 1));
-}
 static size_t strip_count(const struct split_walk *walk) { return (walk->rows + SPLIT_ROWS - 1) / SPLIT_ROWS; }
+
+/* The rows of a strip. */
+static void rows_of_strip(const struct split_walk *walk, size_t strip, size_t rows[SPLIT_ROWS]) {
+    size_t apart = walk->rows / SPLIT_ROWS, rest = walk->rows % SPLIT_ROWS;
+    for (size_t r = 0; r < SPLIT_ROWS; r++)
+        rows[r] = walk->row + (strip < apart ? strip + r * apart : SPLIT_ROWS * apart + (r < rest ? r : rest - 1));
+}
 
 /* All octets of a strip; where reading a last one that is not whole would go past `end`, it is taken from padded buffers. */
 static void run_kernel(const struct split_walk *walk, struct split_strip *s, const uint8_t *end) {
@@ -305,26 +334,41 @@ static void add_strip(const struct split_walk *walk, size_t strip) {
                             .flip = f->flip};
     for (size_t t = 0; t < walk->tokens; t++)
         s.q[t] = slab->q + t * SLAB_BYTES / walk->tokens;
+    size_t rows[SPLIT_ROWS];
+    rows_of_strip(walk, strip, rows);
     for (size_t r = 0; r < SPLIT_ROWS; r++) {
-        size_t row = row_of_strip(walk, strip, r);
-        s.codes[r] = w->data + row * w->row_bytes + before;
-        row_factors(w, f, row, walk->first, walk->count, r, slab->w);
-        if (made) {
-            stream_to_bytes(s.codes[r], f->bits, walk->count * f->run, end, slab->bytes[r]);
-            s.codes[r] = slab->bytes[r];
-        }
+        s.codes[r] = w->data + rows[r] * w->row_bytes + before;
+        if (f->has_zeros)
+            row_zeros(w, rows[r], w->group_cols / f->run, walk->first, walk->count, slab->w->zeros + r * SPLIT_RUNS);
+    }
+    if (f->layout == SPLIT_BLOCKS)
+        block_scales(s.codes, walk->count, slab->w->d);
+    else
+        strip_scales(w, f, w->scales, rows, walk->first, walk->count, slab->w->d);
+    if (f->has_bias)
+        strip_scales(w, f, w->biases, rows, walk->first, walk->count, slab->w->m);
+    for (size_t r = 0; r < SPLIT_ROWS && made; r++) {
+        stream_to_bytes(s.codes[r], f->bits, walk->count * f->run, end, slab->bytes[r]);
+        s.codes[r] = slab->bytes[r];
     }
     run_kernel(walk, &s, made ? slab->bytes[SPLIT_ROWS] : end);
 }
 
 static void store_strip(const struct split_walk *walk, size_t strip) {
     const struct matmul_args *args = walk->args;
-    for (size_t r = 0; r < SPLIT_ROWS; r++)
-        for (size_t t = 0; t < walk->tokens; t++) {
+    float y[SPLIT_ROWS];
+    size_t rows[SPLIT_ROWS];
+    rows_of_strip(walk, strip, rows);
+    for (size_t t = 0; t < walk->tokens; t++) {
+        __m256 lanes[SPLIT_ROWS];
+        for (size_t r = 0; r < SPLIT_ROWS; r++) {
             size_t vector = (r / SPLIT_PAIR * walk->tokens + t) * SPLIT_PAIR + r % SPLIT_PAIR;
-            float y = tree8(_mm256_loadu_ps(walk->slab->lanes[strip] + vector * SPLIT_RUNS));
-            args->y[(walk->token + t) * args->y_stride + row_of_strip(walk, strip, r)] = y * args->w->tensor_scale;
+            lanes[r] = _mm256_loadu_ps(walk->slab->lanes[strip] + vector * SPLIT_RUNS);
         }
+        _mm_storeu_ps(y, _mm_mul_ps(trees8_of_4(lanes[0], lanes[1], lanes[2], lanes[3]), _mm_set1_ps(args->w->tensor_scale)));
+        for (size_t r = 0; r < SPLIT_ROWS; r++)
+            args->y[(walk->token + t) * args->y_stride + rows[r]] = y[r];
+    }
 }
 
 static void order_slab(const struct split_walk *walk) {
