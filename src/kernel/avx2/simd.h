@@ -65,6 +65,9 @@ ALWAYS_INLINE void fetch_ahead(const uint8_t *bytes, size_t count, const uint8_t
         for (size_t i = 0; i < count; i += 64)
             __builtin_prefetch(bytes + FETCH_BYTES + i);
 }
+ALWAYS_INLINE size_t bytes_ahead(const uint8_t *bytes, const uint8_t *end) {
+    return (uintptr_t)end > (uintptr_t)bytes + FETCH_BYTES ? FETCH_BYTES : 0;
+}
 /* A byte of ones for every bit that is set. */
 ALWAYS_INLINE __m256i bytes_of_bits(uint32_t bits) {
     const __m256i spread = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);

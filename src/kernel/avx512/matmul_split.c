@@ -23,10 +23,13 @@ ALWAYS_INLINE unsigned parts_of(struct shape shape) { return shape.layout == SPL
 ALWAYS_INLINE unsigned vectors_of(struct shape shape) { return shape.run / (parts_of(shape) == 2 ? 16 : 8); }
 
 /* Codes that end in vector k of sums, unsigned. */
-ALWAYS_INLINE void unpack(const uint8_t *row, unsigned k, struct shape shape, __m512i flip, __m512i codes[2]) {
+ALWAYS_INLINE void unpack(const uint8_t *row, unsigned k, struct shape shape, size_t ahead, __m512i flip, __m512i codes[2]) {
     const __m512i nibble = _mm512_set1_epi8(15);
+    __builtin_prefetch(row + 64 * k * (shape.layout == SPLIT_BYTES ? parts_of(shape) : 1) + ahead);
     if (shape.layout == SPLIT_BYTES) {
         const uint8_t *bytes = row + (size_t)64 * k * parts_of(shape);
+        if (parts_of(shape) == 2)
+            __builtin_prefetch(bytes + 64 + ahead);
         codes[0] = _mm512_xor_si512(load_512(bytes), flip);
         codes[1] = parts_of(shape) == 2 ? _mm512_xor_si512(load_512(bytes + 64), flip) : codes[0];
         return;
@@ -58,7 +61,7 @@ ALWAYS_INLINE __m512i add_quarters(__m512i a, __m512i b) {
 
 /* Integer sums of an octet of two rows and all tokens, those of the first row first. */
 ALWAYS_INLINE void octet_sums(const uint8_t *const rows[2], const int8_t *const q[SPLIT_TOKENS], struct shape shape, unsigned tokens,
-                              __m512i flip, __m512i sums[SPLIT_TOKENS]) {
+                              const size_t ahead[2], __m512i flip, __m512i sums[SPLIT_TOKENS]) {
     const unsigned vectors = vectors_of(shape), parts = parts_of(shape), together = vectors < 4 ? vectors : 4;
     __m512i quarters[2][2][SPLIT_TOKENS];
 #pragma GCC unroll 2
@@ -67,7 +70,7 @@ ALWAYS_INLINE void octet_sums(const uint8_t *const rows[2], const int8_t *const 
 #pragma GCC unroll 4
         for (unsigned k = 0; k < together; k++)
             for (unsigned r = 0; r < 2; r++)
-                unpack(rows[r], 4 * half + k, shape, flip, codes[r][k]);
+                unpack(rows[r], 4 * half + k, shape, ahead[r], flip, codes[r][k]);
 #pragma GCC unroll 4
         for (unsigned t = 0; t < tokens; t++) {
             __m512i v[2][4];
@@ -119,9 +122,8 @@ ALWAYS_INLINE void add_octets(const struct split_strip *s, struct shape shape, u
             const uint8_t *rows[2] = {s->codes[2 * p] + o * bytes, s->codes[2 * p + 1] + o * bytes};
             __m512i sums[SPLIT_TOKENS], zeros = load_512(s->w[o].zeros + 16 * p);
             __m512 d = _mm512_loadu_ps(s->w[o].d + 16 * p);
-            fetch_ahead(rows[0], bytes, s->fetched);
-            fetch_ahead(rows[1], bytes, s->fetched);
-            octet_sums(rows, q, shape, tokens, flip, sums);
+            const size_t ahead[2] = {bytes_ahead(rows[0], s->fetched), bytes_ahead(rows[1], s->fetched)};
+            octet_sums(rows, q, shape, tokens, ahead, flip, sums);
 #pragma GCC unroll 4
             for (unsigned t = 0; t < tokens; t++) {
                 const struct octet_activations *x = &s->x[o][t];
