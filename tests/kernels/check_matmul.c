@@ -321,6 +321,49 @@ static void large_products_equal_ref(void **state) {
     }
 }
 
+/* Rows longer than what is put in order at once, and more rows than go together, of formats with scales of their own and of NVFP4. */
+static void long_split_products_equal_ref(void **state) {
+    (void)state;
+    enum { MANY_ROWS = 150, LONG_COLS = 33 * 1024 + 128, TOKENS = 7 };
+    struct check_random r = {8};
+    for (size_t i = 0; i < FORMAT_COUNT; i++)
+        for (unsigned is_long = 0; is_long < 2; is_long++) {
+            const struct format_case *f = &formats[i];
+            if (f->elements == 1 || f->format == MATRIX_MXFP8_SPLIT || (f->group_cols == 0 && f->format != DTYPE_NVFP4))
+                continue;
+            struct matmul_case c;
+            make_case(&c, f, is_long ? LONG_COLS / f->elements * f->elements : 3 * (f->elements > 1 ? f->elements : 32), WEIGHTS_RANDOM,
+                      CHECK_PLAIN, &r);
+            size_t rows = is_long ? 6 : MANY_ROWS;
+            if (!is_long) {
+                uint8_t *data = check_guarded(&c.memory, rows * c.w.row_bytes);
+                for (size_t at = 0; at < rows * c.w.row_bytes; at += f->bytes)
+                    fill_block(f, data + at, WEIGHTS_RANDOM, &r);
+                c.w.data = data;
+                size_t scale_bytes = rows * c.w.scales_row_bytes;
+                uint8_t *scales = check_guarded(&c.memory, scale_bytes + 1), *biases = check_guarded(&c.memory, scale_bytes + 1);
+                fill_scales(scales, scale_bytes, c.w.scale_dtype, &r);
+                fill_scales(biases, scale_bytes, c.w.scale_dtype, &r);
+                c.w.scales = c.w.scales ? scales : NULL;
+                c.w.biases = c.w.biases ? biases : NULL;
+            }
+            c.w.rows = rows;
+            float *want = check_guarded(&c.memory, TOKENS * rows * sizeof(float)), *got;
+            for (size_t tokens = TOKENS; tokens > 0; tokens /= 2) { /* 7, 3, 1 */
+                struct matmul_args args = args_of(&c, tokens, 0, rows, want);
+                args.y_stride = rows;
+                kernel_table_for(CPU_ISA_REF)->matmul[f->format](&args);
+                const struct kernel_table *level;
+                for (unsigned l = 0; (level = check_level(l)) != NULL; l++) {
+                    args.y = got = check_guarded(&c.memory, TOKENS * rows * sizeof(float));
+                    level->matmul[f->format](&args);
+                    check_same(want, got, tokens * rows, f->name, level);
+                }
+            }
+            check_release(&c.memory);
+        }
+}
+
 /* Largest integer sums: all codes and sub-scales at their ends against activations of +-127. */
 static void integer_sums_do_not_overflow(void **state) {
     (void)state;
@@ -488,6 +531,7 @@ int main(void) {
         cmocka_unit_test(large_products_equal_ref),   cmocka_unit_test(integer_sums_do_not_overflow),
         cmocka_unit_test(decoded_product_equals_ref), cmocka_unit_test(rows_do_not_depend_on_company),
         cmocka_unit_test(nothing_is_left_to_ref),     cmocka_unit_test(tiles_are_tried),
+        cmocka_unit_test(long_split_products_equal_ref),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
