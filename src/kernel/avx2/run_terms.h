@@ -9,19 +9,23 @@
 #include "dtype/dtype.h"
 #include "kernel/avx2/simd.h"
 
-/* Eight e4m3 codes as floats: the bits are those of an f16 of 2^-8 the value, NaN apart. */
-ALWAYS_INLINE __m256 floats_of_e4m3(__m128i bytes) {
-    __m128i bits = _mm_cvtepu8_epi16(bytes), magnitude = _mm_and_si128(bits, _mm_set1_epi16(0x7f));
-    __m128i half = _mm_or_si128(_mm_slli_epi16(magnitude, 7), _mm_slli_epi16(_mm_and_si128(bits, _mm_set1_epi16(0x80)), 8));
-    half = _mm_blendv_epi8(half, _mm_set1_epi16(0x7e00), _mm_cmpeq_epi16(magnitude, _mm_set1_epi16(0x7f)));
-    return _mm256_mul_ps(_mm256_cvtph_ps(half), _mm256_set1_ps(256.0f));
+/* Sixteen e4m3 codes as f16 of 2^-8 the value, with whose bits they have in common all but NaN. */
+ALWAYS_INLINE __m256i halves_of_e4m3(__m128i codes) {
+    const __m256i all = _mm256_set1_epi16(0x3f80);
+    __m256i half = _mm256_and_si256(_mm256_slli_epi16(_mm256_cvtepi8_epi16(codes), 7), _mm256_set1_epi16((short)0xbf80));
+    __m256i is_nan = _mm256_cmpeq_epi16(_mm256_and_si256(half, all), all);
+    return _mm256_or_si256(half, _mm256_and_si256(is_nan, _mm256_set1_epi16(0x7c00)));
+}
+/* Eight e4m3 codes as floats. */
+ALWAYS_INLINE __m256 floats_of_e4m3(__m128i codes) {
+    return _mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(halves_of_e4m3(codes))), _mm256_set1_ps(256.0f));
 }
 
-/* Eight e8m0 codes as floats. */
-ALWAYS_INLINE __m256 floats_of_e8m0(__m128i bytes) {
-    __m256i e = _mm256_cvtepu8_epi32(bytes), bits = _mm256_slli_epi32(e, 23);
-    bits = _mm256_blendv_epi8(bits, _mm256_set1_epi32(0x00400000), _mm256_cmpeq_epi32(e, _mm256_setzero_si256()));
-    return _mm256_castsi256_ps(_mm256_blendv_epi8(bits, _mm256_set1_epi32(0x7fc00000), _mm256_cmpeq_epi32(e, _mm256_set1_epi32(255))));
+/* Eight e8m0 codes as floats; 2^-127 is a subnormal. */
+ALWAYS_INLINE __m256 floats_of_e8m0(__m128i codes) {
+    __m256i bits = _mm256_slli_epi32(_mm256_cvtepu8_epi32(codes), 23);
+    __m256i is_nan = _mm256_cmpeq_epi32(bits, _mm256_set1_epi32(0x7f800000));
+    return _mm256_castsi256_ps(_mm256_or_si256(_mm256_max_epi32(bits, _mm256_set1_epi32(0x00400000)), is_nan));
 }
 
 /* Eight neighbouring scales; dtype is one that scale_read knows. */

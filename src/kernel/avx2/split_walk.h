@@ -8,8 +8,8 @@
  * the processor fetches more. Missing rows of a strip repeat its last one, missing runs of an octet have scales and activations of 0. Codes
  * of neither 4 nor 8 bits become bytes first, strip by strip. Long rows are cut into slabs, between which lanes wait in memory.
  *
- * A level brings SPLIT_PAIR (rows that share a vector of lanes), SPLIT_VECTOR (bytes of codes of a vector: what lies in the lower nibbles of
- * so many, then what lies in the upper ones, is the order of activations), SPLIT_LESS (taken off codes of 8 bits) and split_kernel.
+ * A level brings SPLIT_PAIR (rows that share a vector of lanes), SPLIT_VECTOR (bytes of codes of a vector: what lies in the lower nibbles
+ * of so many, then what lies in the upper ones, is the order of activations), SPLIT_LESS (taken off codes of 8 bits) and split_kernel.
  */
 #pragma once
 
@@ -143,25 +143,40 @@ static void order_token(const struct split_format *f, const uint8_t *row, const 
 
 #define NEXT_OCTET (sizeof(struct octet_scales) / sizeof(float))
 
-ALWAYS_INLINE size_t bytes_of_scale(enum dtype dtype) {
-    return dtype == DTYPE_F32 ? 4 : dtype == DTYPE_F16 || dtype == DTYPE_BF16 ? 2 : 1;
+ALWAYS_INLINE size_t bytes_of_scale(enum dtype dtype) { return dtype == DTYPE_F32 ? 4 : dtype == DTYPE_F16 || dtype == DTYPE_BF16 ? 2 : 1; }
+
+ALWAYS_INLINE __m128i load_64_and_64(const uint8_t *low, const uint8_t *high) {
+    return _mm_unpacklo_epi64(_mm_loadl_epi64((const __m128i *)(const void *)low), _mm_loadl_epi64((const __m128i *)(const void *)high));
+}
+/* Sixteen codes, of two rows. */
+ALWAYS_INLINE void store_halved_e4m3(__m128i codes, float *to) {
+    __m256i halves = halves_of_e4m3(codes);
+    _mm256_storeu_ps(to, _mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(halves)), _mm256_set1_ps(128)));
+    _mm256_storeu_ps(to + SPLIT_RUNS, _mm256_mul_ps(_mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1)), _mm256_set1_ps(128)));
 }
 
 /*
  * To every octet's lanes: `count` neighbouring scales of each row, those of 4-bit floats halved, zeros behind. Of a last octet that is not
  * whole all is read but for what lies past `end`.
  */
-ALWAYS_INLINE void neighbouring_scales(enum dtype dtype, const uint8_t *const from[SPLIT_ROWS], size_t count, const uint8_t *end, float *to) {
+ALWAYS_INLINE void neighbouring_scales(enum dtype dtype, const uint8_t *const from[SPLIT_ROWS], size_t count, const uint8_t *end,
+                                       float *to) {
     const size_t bytes = SPLIT_RUNS * bytes_of_scale(dtype);
     const __m256 factor = _mm256_set1_ps(bytes == SPLIT_RUNS ? 0.5f : 1.0f);
     size_t o = 0;
     for (; o < count / SPLIT_RUNS; o++)
-        for (size_t r = 0; r < SPLIT_ROWS; r++)
-            _mm256_storeu_ps(to + o * NEXT_OCTET + r * SPLIT_RUNS, _mm256_mul_ps(load_8_scales(dtype, from[r] + o * bytes), factor));
+        for (size_t r = 0; r < SPLIT_ROWS; r += 2) {
+            float *first = to + o * NEXT_OCTET + r * SPLIT_RUNS;
+            if (dtype == DTYPE_F8_E4M3) {
+                store_halved_e4m3(load_64_and_64(from[r] + o * bytes, from[r + 1] + o * bytes), first);
+                continue;
+            }
+            _mm256_storeu_ps(first, _mm256_mul_ps(load_8_scales(dtype, from[r] + o * bytes), factor));
+            _mm256_storeu_ps(first + SPLIT_RUNS, _mm256_mul_ps(load_8_scales(dtype, from[r + 1] + o * bytes), factor));
+        }
     if (count % SPLIT_RUNS == 0)
         return;
-    const __m256i there =
-        _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(count % SPLIT_RUNS)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    const __m256i there = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(count % SPLIT_RUNS)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
     for (size_t r = 0; r < SPLIT_ROWS; r++) {
         const uint8_t *scales = from[r] + o * bytes;
         uint8_t padded[SPLIT_RUNS * sizeof(float)] = {0};
@@ -213,13 +228,16 @@ static void strip_scales(const struct matrix *w, const struct split_format *f, c
 
 /* The same of blocks of NVFP4: unsigned e4m3, whose code of NaN means 0. */
 static void block_scales(const uint8_t *const blocks[SPLIT_ROWS], size_t count, float *to) {
+    const size_t next = sizeof(struct block_nvfp4);
     for (size_t run = 0; run < count; run += SPLIT_RUNS, to += NEXT_OCTET)
-        for (size_t r = 0; r < SPLIT_ROWS; r++) {
-            const uint8_t *block = blocks[r] + run / 4 * sizeof(struct block_nvfp4);
-            uint32_t second = count - run < SPLIT_RUNS ? 0 : load_u32(block + sizeof(struct block_nvfp4));
-            __m128i codes = _mm_and_si128(_mm_setr_epi32((int)load_u32(block), (int)second, 0, 0), _mm_set1_epi8(0x7f));
+        for (size_t r = 0; r < SPLIT_ROWS; r += 2) {
+            const uint8_t *a = blocks[r] + run / 4 * next, *b = blocks[r + 1] + run / 4 * next;
+            const bool alone = count - run < SPLIT_RUNS; /* the last block of a row */
+            __m128i codes = _mm_setr_epi32((int)load_u32(a), alone ? 0 : (int)load_u32(a + next), (int)load_u32(b),
+                                           alone ? 0 : (int)load_u32(b + next));
+            codes = _mm_and_si128(codes, _mm_set1_epi8(0x7f));
             codes = _mm_andnot_si128(_mm_cmpeq_epi8(codes, _mm_set1_epi8(0x7f)), codes);
-            _mm256_storeu_ps(to + r * SPLIT_RUNS, _mm256_mul_ps(floats_of_e4m3(codes), _mm256_set1_ps(0.5f)));
+            store_halved_e4m3(codes, to + r * SPLIT_RUNS);
         }
 }
 
@@ -424,8 +442,8 @@ static void affine_product(const struct matmul_args *args) {
     const struct matrix *w = args->w;
     unsigned run = matrix_activation_block(MATRIX_AFFINE, w->group_cols);
     CHECK(w->bits >= 1 && w->bits <= 8 && w->scales && w->biases && w->cols % w->group_cols == 0);
-    struct split_format f = w->bits == 4 ? (struct split_format){SPLIT_NIBBLES, run, run, 4, 0, 0, false, false}
-                                         : byte_format(run, w->bits, 0, false);
+    struct split_format f =
+        w->bits == 4 ? (struct split_format){SPLIT_NIBBLES, run, run, 4, 0, 0, false, false} : byte_format(run, w->bits, 0, false);
     f.has_bias = true;
     split_product(args, f);
 }
@@ -445,37 +463,38 @@ static void int_groups_product(const struct matmul_args *args) {
 }
 
 /* Copies of the level's add_octets(strip, shape, tokens), and split_kernel. Shapes are {layout, run}. */
-#define SPLIT_SHAPES(X)                                                                                              \
-    X(SPLIT_NIBBLES, 32) X(SPLIT_NIBBLES, 64) X(SPLIT_NIBBLES, 128) X(SPLIT_FP4, 16) X(SPLIT_FP4, 32) X(SPLIT_BLOCKS, 16) \
-    X(SPLIT_BYTES, 32) X(SPLIT_BYTES, 64) X(SPLIT_BYTES, 128)
-#define SPLIT_KERNEL(layout, run)                                                                                          \
-    static void layout##_##run##_1(const struct split_strip *s) { add_octets(s, (struct shape){layout, run}, 1); }         \
-    static void layout##_##run##_2(const struct split_strip *s) { add_octets(s, (struct shape){layout, run}, 2); }         \
+#define SPLIT_SHAPES(X)                                                                                                                    \
+    X(SPLIT_NIBBLES, 32)                                                                                                                   \
+    X(SPLIT_NIBBLES, 64) X(SPLIT_NIBBLES, 128) X(SPLIT_FP4, 16) X(SPLIT_FP4, 32) X(SPLIT_BLOCKS, 16) X(SPLIT_BYTES, 32) X(SPLIT_BYTES, 64) \
+        X(SPLIT_BYTES, 128)
+#define SPLIT_KERNEL(layout, run)                                                                                  \
+    static void layout##_##run##_1(const struct split_strip *s) { add_octets(s, (struct shape){layout, run}, 1); } \
+    static void layout##_##run##_2(const struct split_strip *s) { add_octets(s, (struct shape){layout, run}, 2); } \
     static void layout##_##run##_4(const struct split_strip *s) { add_octets(s, (struct shape){layout, run}, SPLIT_TOKENS); }
 #define SPLIT_ENTRY(layout, run) {layout, run, {layout##_##run##_1, layout##_##run##_2, layout##_##run##_4}},
-#define SPLIT_KERNELS                                                                  \
-    SPLIT_SHAPES(SPLIT_KERNEL)                                                         \
+#define SPLIT_KERNELS                                                                     \
+    SPLIT_SHAPES(SPLIT_KERNEL)                                                            \
     static split_kernel_fn *split_kernel(const struct split_format *f, unsigned tokens) { \
-        static const struct {                                                          \
-            enum split_layout layout;                                                  \
-            unsigned run;                                                              \
-            split_kernel_fn *kernels[3];                                               \
-        } entries[] = {SPLIT_SHAPES(SPLIT_ENTRY)};                                     \
-        size_t i = 0;                                                                  \
-        while (entries[i].layout != f->layout || entries[i].run != f->run)             \
-            i++;                                                                       \
-        return entries[i].kernels[tokens / 2];                                         \
+        static const struct {                                                             \
+            enum split_layout layout;                                                     \
+            unsigned run;                                                                 \
+            split_kernel_fn *kernels[3];                                                  \
+        } entries[] = {SPLIT_SHAPES(SPLIT_ENTRY)};                                        \
+        size_t i = 0;                                                                     \
+        while (entries[i].layout != f->layout || entries[i].run != f->run)                \
+            i++;                                                                          \
+        return entries[i].kernels[tokens / 2];                                            \
     }
 
-#define SPLIT_PRODUCTS(level)                                                                                                            \
-    void level##_matmul_affine(const struct matmul_args *args) { affine_product(args); }                                                 \
-    void level##_matmul_int_groups(const struct matmul_args *args) { int_groups_product(args); }                                         \
-    void level##_matmul_mxfp4_split(const struct matmul_args *args) {                                                                    \
-        split_product(args, (struct split_format){SPLIT_FP4, 32, 32, 4, 16, 0, false, false});                                           \
-    }                                                                                                                                    \
-    void level##_matmul_nvfp4_split(const struct matmul_args *args) {                                                                    \
-        split_product(args, (struct split_format){SPLIT_FP4, 16, 64, 4, 16, 0, false, false});                                           \
-    }                                                                                                                                    \
-    void level##_matmul_nvfp4(const struct matmul_args *args) {                                                                          \
-        split_product(args, (struct split_format){SPLIT_BLOCKS, 16, 64, 4, 16, 0, false, false});                                        \
+#define SPLIT_PRODUCTS(level)                                                                     \
+    void level##_matmul_affine(const struct matmul_args *args) { affine_product(args); }          \
+    void level##_matmul_int_groups(const struct matmul_args *args) { int_groups_product(args); }  \
+    void level##_matmul_mxfp4_split(const struct matmul_args *args) {                             \
+        split_product(args, (struct split_format){SPLIT_FP4, 32, 32, 4, 16, 0, false, false});    \
+    }                                                                                             \
+    void level##_matmul_nvfp4_split(const struct matmul_args *args) {                             \
+        split_product(args, (struct split_format){SPLIT_FP4, 16, 64, 4, 16, 0, false, false});    \
+    }                                                                                             \
+    void level##_matmul_nvfp4(const struct matmul_args *args) {                                   \
+        split_product(args, (struct split_format){SPLIT_BLOCKS, 16, 64, 4, 16, 0, false, false}); \
     }

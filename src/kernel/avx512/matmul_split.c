@@ -98,16 +98,15 @@ ALWAYS_INLINE void octet_sums(const uint8_t *const rows[2], const int8_t *const 
             const __m512i order = _mm512_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15);
             sums[t] = _mm512_permutexvar_epi32(order, add_quarters(quarters[0][0][t], quarters[1][0][t]));
         } else if (vectors == 8) {
-            sums[t] =
-                add_quarters(add_quarters(quarters[0][0][t], quarters[0][1][t]), add_quarters(quarters[1][0][t], quarters[1][1][t]));
+            sums[t] = add_quarters(add_quarters(quarters[0][0][t], quarters[0][1][t]), add_quarters(quarters[1][0][t], quarters[1][1][t]));
         }
 }
 
 ALWAYS_INLINE __m512 twice(const float *x) { return _mm512_broadcast_f32x8(_mm256_loadu_ps(x)); }
 
 ALWAYS_INLINE void add_octets(const struct split_strip *s, struct shape shape, unsigned tokens) {
-    const size_t bytes = shape.layout == SPLIT_BLOCKS ? 2 * sizeof(struct block_nvfp4)
-                                                      : (size_t)shape.run * (shape.layout == SPLIT_BYTES ? 8 : 4);
+    const size_t bytes =
+        shape.layout == SPLIT_BLOCKS ? 2 * sizeof(struct block_nvfp4) : (size_t)shape.run * (shape.layout == SPLIT_BYTES ? 8 : 4);
     const __m512i flip = _mm512_set1_epi8((char)s->flip);
     __m512 lanes[SPLIT_ROWS / 2][SPLIT_TOKENS];
     for (unsigned p = 0; p < SPLIT_ROWS / 2; p++)
