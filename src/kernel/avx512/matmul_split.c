@@ -1,8 +1,7 @@
 /*
  * matmul_split: products of formats with scales in tensors of their own, and of NVFP4, with AVX-512; see kernel/avx2/split_walk.h.
  *
- * Two rows share a vector of lanes. Their codes stay in registers while they meet all tokens, and four vectors of sums at a time are
- * reduced together.
+ * Two rows share a vector of lanes. Their codes stay in registers while they meet all tokens.
  */
 #include "kernel/avx512/avx512.h"
 #include "kernel/avx512/simd.h"
@@ -50,55 +49,47 @@ ALWAYS_INLINE __m512i dot(const __m512i codes[2], const int8_t *q, unsigned part
     return parts == 2 ? _mm512_dpbusd_epi32(sum, codes[1], load_512(q + 64)) : sum;
 }
 
-/* Number i of each 128 bits is the sum of these bits of vector i. */
-ALWAYS_INLINE __m512i sums_of_quarters(__m512i a, __m512i b, __m512i c, __m512i d) {
-    return interleave_add_64_wide(interleave_add_32_wide(a, b), interleave_add_32_wide(c, d));
-}
 /* The quarters of a, then those of b, two and two added. */
 ALWAYS_INLINE __m512i add_quarters(__m512i a, __m512i b) {
     return _mm512_add_epi32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xdd));
 }
 
-/* Integer sums of an octet of two rows and all tokens, those of the first row first. */
+/* Integer sums of an octet of two rows and all tokens, those of the first row first. What is added across goes before the next vectors. */
 ALWAYS_INLINE void octet_sums(const uint8_t *const rows[2], const int8_t *const q[SPLIT_TOKENS], struct shape shape, unsigned tokens,
                               const size_t ahead[2], __m512i flip, __m512i sums[SPLIT_TOKENS]) {
-    const unsigned vectors = vectors_of(shape), parts = parts_of(shape), together = vectors < 4 ? vectors : 4;
-    __m512i quarters[2][2][SPLIT_TOKENS];
+    const unsigned vectors = vectors_of(shape), parts = parts_of(shape);
+    __m512i v[2][2][SPLIT_TOKENS], pairs[2][2][SPLIT_TOKENS], fours[2][2][SPLIT_TOKENS];
+#pragma GCC unroll 8
+    for (unsigned k = 0; k < vectors; k++) {
+        __m512i codes[2][2];
+        unpack(rows[0], k, shape, ahead[0], flip, codes[0]);
+        unpack(rows[1], k, shape, ahead[1], flip, codes[1]);
+#pragma GCC unroll 4
+        for (unsigned t = 0; t < tokens; t++)
 #pragma GCC unroll 2
-    for (unsigned half = 0; half < vectors / together; half++) {
-        __m512i codes[2][4][2];
-#pragma GCC unroll 4
-        for (unsigned k = 0; k < together; k++)
-            for (unsigned r = 0; r < 2; r++)
-                unpack(rows[r], 4 * half + k, shape, ahead[r], flip, codes[r][k]);
-#pragma GCC unroll 4
-        for (unsigned t = 0; t < tokens; t++) {
-            __m512i v[2][4];
-#pragma GCC unroll 4
-            for (unsigned k = 0; k < together; k++)
-                for (unsigned r = 0; r < 2; r++)
-                    v[r][k] = dot(codes[r][k], q[t] + 64 * parts * (4 * half + k), parts);
-            if (vectors == 1) {
-                __m512 a = _mm512_castsi512_ps(v[0][0]), b = _mm512_castsi512_ps(v[1][0]);
-                __m512i even = _mm512_castps_si512(_mm512_shuffle_ps(a, b, 0x88)), odd = _mm512_castps_si512(_mm512_shuffle_ps(a, b, 0xdd));
-                const __m512i order = _mm512_setr_epi32(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
-                sums[t] = _mm512_permutexvar_epi32(order, _mm512_add_epi32(even, odd));
-            } else if (vectors == 2) {
-                const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-                sums[t] = _mm512_permutexvar_epi32(order, sums_of_quarters(v[0][0], v[0][1], v[1][0], v[1][1]));
-            } else {
-                for (unsigned r = 0; r < 2; r++)
-                    quarters[r][half][t] = sums_of_quarters(v[r][0], v[r][1], v[r][2], v[r][3]);
+            for (unsigned r = 0; r < 2; r++) {
+                v[r][k % 2][t] = dot(codes[r], q[t] + 64 * parts * k, parts);
+                if (k % 2 == 1)
+                    pairs[r][k / 2 % 2][t] = interleave_add_32_wide(v[r][0][t], v[r][1][t]);
+                if (k % 4 == 3)
+                    fours[r][k / 4][t] = interleave_add_64_wide(pairs[r][0][t], pairs[r][1][t]);
             }
-        }
     }
 #pragma GCC unroll 4
     for (unsigned t = 0; t < tokens; t++)
-        if (vectors == 4) { /* runs 0 2 4 6, 1 3 5 7 of each row */
+        if (vectors == 1) {
+            __m512 a = _mm512_castsi512_ps(v[0][0][t]), b = _mm512_castsi512_ps(v[1][0][t]);
+            __m512i even = _mm512_castps_si512(_mm512_shuffle_ps(a, b, 0x88)), odd = _mm512_castps_si512(_mm512_shuffle_ps(a, b, 0xdd));
+            const __m512i order = _mm512_setr_epi32(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+            sums[t] = _mm512_permutexvar_epi32(order, _mm512_add_epi32(even, odd));
+        } else if (vectors == 2) {
+            const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+            sums[t] = _mm512_permutexvar_epi32(order, interleave_add_64_wide(pairs[0][0][t], pairs[1][0][t]));
+        } else if (vectors == 4) { /* runs 0 2 4 6, 1 3 5 7 of each row */
             const __m512i order = _mm512_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15);
-            sums[t] = _mm512_permutexvar_epi32(order, add_quarters(quarters[0][0][t], quarters[1][0][t]));
-        } else if (vectors == 8) {
-            sums[t] = add_quarters(add_quarters(quarters[0][0][t], quarters[0][1][t]), add_quarters(quarters[1][0][t], quarters[1][1][t]));
+            sums[t] = _mm512_permutexvar_epi32(order, add_quarters(fours[0][0][t], fours[1][0][t]));
+        } else {
+            sums[t] = add_quarters(add_quarters(fours[0][0][t], fours[0][1][t]), add_quarters(fours[1][0][t], fours[1][1][t]));
         }
 }
 
