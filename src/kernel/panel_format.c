@@ -9,7 +9,8 @@
 static struct panel_format stream_format(const struct matrix *w, enum panel_kind kind, int offset) {
     static const uint8_t fit[9] = {0, 8, 8, 8, 8, 4, 2, 1, 1};
     unsigned run = matrix_activation_block(w->format, w->group_cols);
-    return (struct panel_format){w->format, kind, run, 0, run, offset, w->bits == 8, fit[w->bits], MATMUL_MANY};
+    unsigned least = w->bits == 8 || run == 128 ? MATMUL_MANY : 9;
+    return (struct panel_format){w->format, kind, run, 0, run, offset, w->bits == 8, fit[w->bits], least};
 }
 
 bool panel_format_of(const struct matrix *w, struct panel_format *out) {
@@ -21,8 +22,8 @@ bool panel_format_of(const struct matrix *w, struct panel_format *out) {
         {DTYPE_Q8_0, PANEL_OFFSET, 32, 0, 32, 128, true, 1, 8},
         {DTYPE_IQ4_NL, PANEL_OFFSET, 32, 0, 32, 128, true, 1, MATMUL_MANY},
         {DTYPE_MXFP4, PANEL_OFFSET, 32, 0, 32, 16, false, 4, MATMUL_MANY},
-        {MATRIX_MXFP4_SPLIT, PANEL_OFFSET, 32, 0, 32, 16, false, 4, MATMUL_MANY},
-        {MATRIX_NVFP4_SPLIT, PANEL_OFFSET, 16, 0, 64, 16, false, 4, MATMUL_MANY},
+        {MATRIX_MXFP4_SPLIT, PANEL_OFFSET, 32, 0, 32, 16, false, 4, 9},
+        {MATRIX_NVFP4_SPLIT, PANEL_OFFSET, 16, 0, 64, 16, false, 4, 12},
         {DTYPE_Q2_K, PANEL_SUB_BIAS, 256, 16, 256, 0, false, 8, MATMUL_MANY},
         {DTYPE_Q3_K, PANEL_SUB_OFFSET, 256, 16, 256, 4, false, 8, MATMUL_MANY},
         {DTYPE_Q4_K, PANEL_SUB_BIAS, 256, 32, 256, 0, false, 8, MATMUL_MANY},
@@ -40,7 +41,7 @@ bool panel_format_of(const struct matrix *w, struct panel_format *out) {
         {DTYPE_TQ2_0, PANEL_OFFSET, 256, 0, 256, 1, false, 8, MATMUL_MANY},
         {DTYPE_Q1_0, PANEL_OFFSET, 128, 0, 128, 1, false, 8, 1},
         {DTYPE_Q2_0, PANEL_OFFSET, 64, 0, 64, 1, false, 8, 1},
-        {DTYPE_NVFP4, PANEL_OFFSET, 16, 0, 64, 16, false, 4, MATMUL_MANY},
+        {DTYPE_NVFP4, PANEL_OFFSET, 16, 0, 64, 16, false, 4, 12},
     };
     out->run = 0;
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)

@@ -527,10 +527,14 @@ static void tiles_are_tried(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ref_equals_double),          cmocka_unit_test(levels_equal_ref),
-        cmocka_unit_test(large_products_equal_ref),   cmocka_unit_test(integer_sums_do_not_overflow),
-        cmocka_unit_test(decoded_product_equals_ref), cmocka_unit_test(rows_do_not_depend_on_company),
-        cmocka_unit_test(nothing_is_left_to_ref),     cmocka_unit_test(tiles_are_tried),
+        cmocka_unit_test(ref_equals_double),
+        cmocka_unit_test(levels_equal_ref),
+        cmocka_unit_test(large_products_equal_ref),
+        cmocka_unit_test(integer_sums_do_not_overflow),
+        cmocka_unit_test(decoded_product_equals_ref),
+        cmocka_unit_test(rows_do_not_depend_on_company),
+        cmocka_unit_test(nothing_is_left_to_ref),
+        cmocka_unit_test(tiles_are_tried),
         cmocka_unit_test(long_split_products_equal_ref),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

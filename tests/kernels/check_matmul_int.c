@@ -144,7 +144,7 @@ static void check_decode(const struct matrix *w, const struct logical *l) {
 
 /* Rows of the whole product again from matrices that are row ranges; few of long ones. */
 static void check_ranges(const struct kernel_table *level, const struct matrix *w, const struct activations *a, const float *whole) {
-    for (size_t first = 0; first < OUT; first += w->cols > 4096 ? 101 : 3)
+    for (size_t first = 0; first<OUT; first += w->cols> 4096 ? 101 : 3)
         for (size_t count = 1; first + count <= OUT; count += 37) {
             float part[TOKENS * OUT];
             struct matrix middle = matrix_rows(w, first / 2, OUT - first / 2), rows = matrix_rows(&middle, first - first / 2, count);

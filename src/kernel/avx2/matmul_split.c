@@ -1,5 +1,5 @@
 /*
- * matmul_split: products of formats with scales in tensors of their own, and of NVFP4, with AVX2; see kernel/avx2/split_walk.h.
+ * matmul_split: products of formats with scales in tensors of their own, and of NVFP4, with AVX2; see kernel/avx2/matmul_split_body.inc.
  *
  * Codes of 8 bits are read as signed ones, 128 less; their signs move to the activations, since a pair of products with unsigned ones
  * exceeds 16 bits.
@@ -9,7 +9,7 @@
 #define SPLIT_PAIR 1
 #define SPLIT_VECTOR 32
 #define SPLIT_LESS 128
-#include "kernel/avx2/split_walk.h"
+#include "kernel/avx2/matmul_split_body.inc"
 
 struct shape { /* known when compiling */
     enum split_layout layout;

@@ -1,11 +1,11 @@
 /*
- * octets: eight numbers of 32 bits, as one vector: the vocabulary of matmul_packed_body.inc and matmul_int_body.inc.
+ * octets: eight numbers of 32 bits, as one vector: the vocabulary of matmul_packed_body.inc.
  */
 #pragma once
 
 #include "kernel/avx2/simd.h"
 
-#define CODES_OF_8_BITS_LESS 0 /* what dot_4 and run_dots take off codes of 8 bits */
+#define CODES_OF_8_BITS_LESS 0 /* what dot_4 takes off codes of 8 bits */
 
 typedef __m256i ints_8; /* or 32 bytes */
 typedef __m256 floats_8;

@@ -1,5 +1,5 @@
 /*
- * matmul_split: products of formats with scales in tensors of their own, and of NVFP4, with AVX-512; see kernel/avx2/split_walk.h.
+ * matmul_split: products of formats with scales in tensors of their own, and of NVFP4, with AVX-512; see kernel/avx2/matmul_split_body.inc.
  *
  * Two rows share a vector of lanes. Their codes stay in registers while they meet all tokens.
  */
@@ -9,7 +9,7 @@
 #define SPLIT_PAIR 2
 #define SPLIT_VECTOR 64
 #define SPLIT_LESS 0
-#include "kernel/avx2/split_walk.h"
+#include "kernel/avx2/matmul_split_body.inc"
 
 struct shape { /* known when compiling */
     enum split_layout layout;

@@ -1,5 +1,5 @@
 /*
- * run_terms: pieces of matmul_split_body.inc in NEON: unpacking codes and scales, the float part of eight terms.
+ * run_terms: pieces of split_runs_body.inc: unpacking codes and scales, the float part of eight terms.
  */
 #pragma once
 
