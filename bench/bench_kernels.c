@@ -33,6 +33,7 @@ struct bench_format {
     enum dtype scale_dtype;
 };
 
+#define WHOLE_ROWS UINT32_MAX /* group_cols: one scale for each row */
 #define PLAIN(type) \
     { #type, DTYPE_##type, 0, 0, 0, DTYPE_F32 }
 static const struct bench_format formats[] = {
@@ -40,6 +41,7 @@ static const struct bench_format formats[] = {
     PLAIN(F16),
     PLAIN(BF16),
     PLAIN(F8_E4M3),
+    PLAIN(F8_E5M2),
     PLAIN(Q4_0),
     PLAIN(Q4_1),
     PLAIN(Q5_0),
@@ -69,6 +71,8 @@ static const struct bench_format formats[] = {
     {"AFFINE6", MATRIX_AFFINE, 6, 64, 2, DTYPE_BF16},
     {"AFFINE8", MATRIX_AFFINE, 8, 64, 2, DTYPE_BF16},
     {"F8_BLOCK", MATRIX_F8_BLOCK, 8, 128, 4, DTYPE_F32},
+    {"F8_ROWS", MATRIX_F8_BLOCK, 8, WHOLE_ROWS, 4, DTYPE_F32},
+    {"MXFP8", MATRIX_MXFP8_SPLIT, 8, 32, 1, DTYPE_F8_E8M0},
     {"MXFP4_SPLIT", MATRIX_MXFP4_SPLIT, 4, 32, 1, DTYPE_F8_E8M0},
     {"NVFP4_SPLIT", MATRIX_NVFP4_SPLIT, 4, 16, 1, DTYPE_F8_E4M3},
     {"INT4", MATRIX_INT_GROUPS, 4, 128, 2, DTYPE_BF16},
@@ -154,18 +158,19 @@ static void bench_matrix(const struct bench_format *f, const struct kernel_table
     uint64_t row_bytes = s->cols * f->bits / 8;
     if (f->bits == 0 && !dtype_size((enum dtype)f->format, s->cols, &row_bytes))
         return;
+    unsigned group_cols = f->group_cols == WHOLE_ROWS ? (unsigned)s->cols : f->group_cols;
     struct matrix w = {.format = f->format,
                        .cols = s->cols,
                        .data = data,
                        .row_bytes = row_bytes,
                        .bits = f->bits,
-                       .group_cols = f->group_cols,
-                       .group_rows = f->format == MATRIX_F8_BLOCK ? 128 : 1,
+                       .group_cols = group_cols,
+                       .group_rows = f->format == MATRIX_F8_BLOCK && f->group_cols != WHOLE_ROWS ? 128 : 1,
                        .scale_dtype = f->scale_dtype,
                        .tensor_scale = 1,
                        .scales = f->bits ? scales : NULL,
                        .biases = f->format == MATRIX_AFFINE || packed ? scales : NULL,
-                       .scales_row_bytes = f->group_cols ? s->cols / f->group_cols * f->scale_bytes : 0};
+                       .scales_row_bytes = group_cols ? (s->cols + group_cols - 1) / group_cols * f->scale_bytes : 0};
     size_t megabytes = table->isa == CPU_ISA_REF ? (s->megabytes + 15) / 16 : s->megabytes;
     w.rows = megabytes * 1000000 / row_bytes / 64 * 64;
     if (packed)
@@ -257,6 +262,8 @@ int main(int argc, char **argv) {
     }
     for (size_t i = 0; i < size_bytes; i += 17) /* and scales of MXFP4 that are a little below 1; f16 with such a byte are finite */
         data[i] = (uint8_t)(0x70 | (data[i] & 7));
+    for (size_t i = 0; i < size_bytes; i++) /* no NaNs as e4m3 */
+        data[i] ^= (data[i] & 0x7f) == 0x7f;
     for (size_t i = 0; i < size_bytes / 4; i++)
         scales[i] = (uint8_t)(i & 1 ? 0x3c : 0x38 | (i >> 1 & 7));
     printf("%s, %u threads, %zu columns; memory reads %.1f GB/s\n", cpu_model_name(), s.threads, s.cols, read_rate(pool, data, size_bytes));
