@@ -457,6 +457,26 @@ static void decoded_product_equals_ref(void **state) {
         }
 }
 
+/* Activations near both ends of f32, alone among others, and scales that are 0, subnormal, or NaN. */
+static void activations_at_the_ends_equal_ref(void **state) {
+    (void)state;
+    struct check_random r = {9};
+    static const float ends[] = {3e38f, -0x1p120f, 0x1p90f, 0x1.fffffep89f, 1e-45f, -0x1p-70f, 0x1.fffffep-71f, 0x1p-126f, -1e-38f};
+    for (size_t i = 0; i < FORMAT_COUNT; i++)
+        for (unsigned end = 0; matrix_activation_block(formats[i].format, formats[i].group_cols) == 0 && end < 27; end++) {
+            struct matmul_case c;
+            make_case(&c, &formats[i], case_cols(&formats[i], 7 + end % 3), WEIGHTS_RANDOM, CHECK_PLAIN, &r);
+            size_t cols = c.w.cols, whole = end / 9 == 1 ? 0 : check_below(&r, TOKENS_MAX) * cols;
+            for (size_t k = 0; k < (end / 9 ? cols : 1); k++) /* one activation, or all of the first or of another token */
+                c.x[whole + (end / 9 ? k : check_below(&r, cols))] = ends[end % 9] * (k % 2 ? 1.0f : -1.0f);
+            for (size_t k = 0; c.w.scales && c.w.scale_dtype == DTYPE_F8_E8M0 && k < 3; k++)
+                ((uint8_t *)(uintptr_t)c.w.scales)[check_below(&r, c.w.scales_row_bytes)] = (uint8_t[]){0, 1, 255}[k];
+            compare_levels(&formats[i], &c, 1, 0, ROWS_MAX);
+            compare_levels(&formats[i], &c, TOKENS_MAX, 0, ROWS_MAX);
+            check_release(&c.memory);
+        }
+}
+
 /* The same row of activations gives the same bits alone and in company. */
 static void rows_do_not_depend_on_company(void **state) {
     (void)state;
@@ -533,6 +553,7 @@ int main(void) {
         cmocka_unit_test(integer_sums_do_not_overflow),
         cmocka_unit_test(decoded_product_equals_ref),
         cmocka_unit_test(rows_do_not_depend_on_company),
+        cmocka_unit_test(activations_at_the_ends_equal_ref),
         cmocka_unit_test(nothing_is_left_to_ref),
         cmocka_unit_test(tiles_are_tried),
         cmocka_unit_test(long_split_products_equal_ref),

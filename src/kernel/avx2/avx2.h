@@ -7,7 +7,8 @@
 
 DECLARE_LEVEL(avx2)
 bool avx2_matmul_many(const struct matmul_args *args, uint8_t *scratch);
-void avx2_matmul_many_floats(const struct matmul_args *args, uint8_t *scratch); /* F32, F16, BF16 with columns side by side */
+/* Products of float weights decoded once for all tokens; false: too few tokens for that, or other weights. */
+bool avx2_matmul_many_floats(const struct matmul_args *args, uint8_t *scratch);
 
 /* Initialisers of a kernel_table: what is better here than in ref/. */
 #define AVX2_ENTRIES LEVEL_ENTRIES(avx2).matmul_many = avx2_matmul_many

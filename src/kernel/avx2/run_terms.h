@@ -21,13 +21,6 @@ ALWAYS_INLINE __m256 floats_of_e4m3(__m128i codes) {
     return _mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(halves_of_e4m3(codes))), _mm256_set1_ps(256.0f));
 }
 
-/* Eight e8m0 codes as floats; 2^-127 is a subnormal. */
-ALWAYS_INLINE __m256 floats_of_e8m0(__m128i codes) {
-    __m256i bits = _mm256_slli_epi32(_mm256_cvtepu8_epi32(codes), 23);
-    __m256i is_nan = _mm256_cmpeq_epi32(bits, _mm256_set1_epi32(0x7f800000));
-    return _mm256_castsi256_ps(_mm256_or_si256(_mm256_max_epi32(bits, _mm256_set1_epi32(0x00400000)), is_nan));
-}
-
 /* Eight neighbouring scales; dtype is one that scale_read knows. */
 ALWAYS_INLINE __m256 load_8_scales(enum dtype dtype, const uint8_t *scales) {
     if (dtype == DTYPE_F32)

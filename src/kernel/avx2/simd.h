@@ -78,6 +78,22 @@ ALWAYS_INLINE __m256i bytes_of_bits(uint32_t bits) {
 ALWAYS_INLINE float fused_multiply_add(float a, float b, float c) {
     return _mm_cvtss_f32(_mm_fmadd_ss(_mm_set_ss(a), _mm_set_ss(b), _mm_set_ss(c)));
 }
+
+/* Eight e8m0 codes as floats; 2^-127 is a subnormal. */
+ALWAYS_INLINE __m256 floats_of_e8m0(__m128i codes) {
+    __m256i bits = _mm256_slli_epi32(_mm256_cvtepu8_epi32(codes), 23);
+    __m256i is_nan = _mm256_cmpeq_epi32(bits, _mm256_set1_epi32(0x7f800000));
+    return _mm256_castsi256_ps(_mm256_or_si256(_mm256_max_epi32(bits, _mm256_set1_epi32(0x00400000)), is_nan));
+}
+
+/* Four floats. */
+typedef __m128 quad;
+ALWAYS_INLINE quad quad_of(float a, float b, float c, float d) { return _mm_setr_ps(a, b, c, d); }
+ALWAYS_INLINE quad quad_load(const float x[4]) { return _mm_loadu_ps(x); }
+ALWAYS_INLINE void quad_store(float y[4], quad x) { _mm_storeu_ps(y, x); }
+ALWAYS_INLINE quad quad_mul(quad a, quad b) { return _mm_mul_ps(a, b); }
+ALWAYS_INLINE quad quad_fma(quad a, quad b, quad c) { return _mm_fmadd_ps(a, b, c); }
+
 /* The f16 at `blocks` of the first `count` of eight blocks, 4 or 8, and zeros. */
 ALWAYS_INLINE __m256 load_halves_of(const uint8_t *blocks, size_t block_bytes, unsigned count) {
     __m128i h = _mm_cvtsi32_si128(load_u16(blocks));

@@ -7,12 +7,14 @@
 
 #include "kernel/avx2/simd.h"
 
-#define WIDE_ROWS_ALONE 4 /* rows of a float product at a time: for one token, for several */
-#define WIDE_ROWS 2
+#define WIDE_ROWS 2 /* of a float product with several tokens at a time, and these */
 #define WIDE_TOKENS 3
 #define MANY_ROWS 2 /* for many tokens, with decoded weights */
 #define MANY_TOKENS 3
-#define WIDE_HEADS 2 /* heads, positions and vectors of values of attention at a time */
+#define MANY_FLOATS 24 /* tokens from which decoding once wins, */
+#define MANY_CODES 12  /* and for codes of 8 bits */
+#define WIDE_CODES 32  /* codes of 8 bits that become floats together */
+#define WIDE_HEADS 2   /* heads, positions and vectors of values of attention at a time */
 #define WIDE_VECTORS 2
 #define BLOCK_VECTORS 1   /* of queries that share keys, for scores, */
 #define BLOCK_POSITIONS 4 /* and keys at a time; */
@@ -103,15 +105,15 @@ ALWAYS_INLINE float wide_largest(wide x) { /* without NaNs */
     return _mm_cvtss_f32(_mm_max_ss(b, _mm_movehdup_ps(b)));
 }
 
-/* y[i] = the tree of vector i. */
-ALWAYS_INLINE void wide_store_trees_of_4(float y[4], wide a, wide b, wide c, wide d) {
+/* Element i is the tree of vector i. */
+ALWAYS_INLINE quad wide_trees_of_4(wide a, wide b, wide c, wide d) {
     __m256 a8 = _mm256_add_ps(a.low, a.high), b8 = _mm256_add_ps(b.low, b.high), c8 = _mm256_add_ps(c.low, c.high),
            d8 = _mm256_add_ps(d.low, d.high);
     __m256 ab = _mm256_add_ps(_mm256_permute2f128_ps(a8, b8, 0x20), _mm256_permute2f128_ps(a8, b8, 0x31)); /* [a | b], 4 lanes each */
     __m256 cd = _mm256_add_ps(_mm256_permute2f128_ps(c8, d8, 0x20), _mm256_permute2f128_ps(c8, d8, 0x31));
     __m256 t = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee)); /* [a a c c | b b d d] */
     t = _mm256_add_ps(t, _mm256_permute_ps(t, 0xb1));
-    _mm_storeu_ps(y, _mm_unpacklo_ps(_mm_permute_ps(_mm256_castps256_ps128(t), 0x08), _mm_permute_ps(_mm256_extractf128_ps(t, 1), 0x08)));
+    return _mm_unpacklo_ps(_mm_permute_ps(_mm256_castps256_ps128(t), 0x08), _mm_permute_ps(_mm256_extractf128_ps(t, 1), 0x08));
 }
 
 /* p 2^k in two factors; k is in the low bits of shifted = k + 1.5 2^23. */
@@ -154,14 +156,37 @@ ALWAYS_INLINE wide wide_load_e5m2(const uint8_t *x, unsigned n) {
     __m128i bytes = load_128(whole_or_padded(x, n, 1, padded)), zero = _mm_setzero_si128();
     return wide_from_halves(_mm_unpacklo_epi8(zero, bytes), _mm_unpackhi_epi8(zero, bytes));
 }
-/* The bits are those of an f16 of 2^-8 the value, NaN apart. */
+/*
+ * The bits of e4m3 are those of an f16 of 2^-8 the value, but for NaNs: codes that one more would give another sign, and bits that all
+ * are set. So the code and the sign of one more, as signed bytes, are added and shifted: -1, a NaN, where it was one.
+ */
 ALWAYS_INLINE wide wide_load_e4m3(const uint8_t *x, unsigned n) {
     uint8_t padded[32];
-    __m256i bits = _mm256_cvtepu8_epi16(load_128(whole_or_padded(x, n, 1, padded))),
-            magnitude = _mm256_and_si256(bits, _mm256_set1_epi16(0x7f));
-    __m256i half = _mm256_or_si256(_mm256_slli_epi16(magnitude, 7), _mm256_slli_epi16(_mm256_and_si256(bits, _mm256_set1_epi16(0x80)), 8));
-    half = _mm256_blendv_epi8(half, _mm256_set1_epi16(0x7e00), _mm256_cmpeq_epi16(magnitude, _mm256_set1_epi16(0x7f)));
-    return wide_mul(wide_from_halves(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1)), wide_set(256.0f));
+    const __m128i sign = _mm_set1_epi8((char)0x80); /* and 128 */
+    __m128i codes = load_128(whole_or_padded(x, n, 1, padded)), signs = _mm_and_si128(_mm_add_epi8(codes, _mm_set1_epi8(1)), sign);
+    return wide_mul(wide_from_halves(_mm_maddubs_epi16(sign, _mm_unpacklo_epi8(codes, signs)),
+                                     _mm_maddubs_epi16(sign, _mm_unpackhi_epi8(codes, signs))),
+                    wide_set(256.0f));
+}
+/* WIDE_CODES at a time; of e4m3 2^-8 of each. */
+ALWAYS_INLINE wide wide_of_halves(__m256i halves) {
+    return wide_from_halves(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
+}
+ALWAYS_INLINE void wide_load_small_e4m3(const uint8_t *x, wide w[2]) {
+    const __m256i sign = _mm256_set1_epi8((char)0x80); /* and 128 */
+    __m256i codes = _mm256_permute4x64_epi64(load_256(x), 0xd8);
+    __m256i signs = _mm256_and_si256(_mm256_add_epi8(codes, _mm256_set1_epi8(1)), sign);
+    w[0] = wide_of_halves(_mm256_maddubs_epi16(sign, _mm256_unpacklo_epi8(codes, signs)));
+    w[1] = wide_of_halves(_mm256_maddubs_epi16(sign, _mm256_unpackhi_epi8(codes, signs)));
+}
+ALWAYS_INLINE void wide_load_codes_e5m2(const uint8_t *x, wide w[2]) {
+    w[0] = wide_load_e5m2(x, 16);
+    w[1] = wide_load_e5m2(x + 16, 16);
+}
+ALWAYS_INLINE wide wide_load_e8m0(const uint8_t *x, unsigned n) {
+    uint8_t padded[32];
+    __m128i codes = load_128(whole_or_padded(x, n, 1, padded));
+    return (wide){floats_of_e8m0(codes), floats_of_e8m0(_mm_unpackhi_epi64(codes, codes))};
 }
 ALWAYS_INLINE void wide_store_f16_first(uint16_t *y, wide x, unsigned n) {
     uint16_t halves[16];

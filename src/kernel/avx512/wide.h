@@ -7,12 +7,14 @@
 
 #include "kernel/avx512/simd.h"
 
-#define WIDE_ROWS_ALONE 8 /* rows of a float product at a time: for one token, for several */
-#define WIDE_ROWS 4
+#define WIDE_ROWS 4 /* of a float product with several tokens at a time, and these */
 #define WIDE_TOKENS 4
 #define MANY_ROWS 4 /* for many tokens, with decoded weights */
 #define MANY_TOKENS 6
-#define WIDE_HEADS 4 /* heads, positions and vectors of values of attention at a time */
+#define MANY_FLOATS 24 /* tokens from which decoding once wins, */
+#define MANY_CODES 24  /* and for codes of 8 bits */
+#define WIDE_CODES 64  /* codes of 8 bits that become floats together */
+#define WIDE_HEADS 4   /* heads, positions and vectors of values of attention at a time */
 #define WIDE_VECTORS 4
 #define BLOCK_VECTORS 2   /* of queries that share keys, for scores, */
 #define BLOCK_POSITIONS 4 /* and keys at a time; */
@@ -57,15 +59,16 @@ ALWAYS_INLINE unsigned wide_equal_bits(wide a, wide b) { return _mm512_cmp_ps_ma
 ALWAYS_INLINE float wide_tree(wide x) { return tree16(x); }
 ALWAYS_INLINE float wide_largest(wide x) { return _mm512_reduce_max_ps(x); } /* without NaNs */
 
-/* y[i] = the tree of vector i. */
-ALWAYS_INLINE void wide_store_trees_of_4(float y[4], wide a, wide b, wide c, wide d) {
-    wide ab = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
-    wide cd = _mm512_add_ps(_mm512_shuffle_f32x4(c, d, 0x44), _mm512_shuffle_f32x4(c, d, 0xee));
-    wide t = _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));
+/* Element i is the tree of vector i. */
+ALWAYS_INLINE quad wide_trees_of_4(wide a, wide b, wide c, wide d) {
+    const __mmask16 upper = 0xff00, odd = 0xf0f0;                                               /* eights and fours of lanes */
+    wide ac = _mm512_add_ps(_mm512_mask_mov_ps(a, upper, c), _mm512_shuffle_f32x4(a, c, 0x4e)); /* eight of a, eight of c */
+    wide bd = _mm512_add_ps(_mm512_mask_mov_ps(b, upper, d), _mm512_shuffle_f32x4(b, d, 0x4e));
+    wide other = _mm512_mask_mov_ps(bd, odd, ac);
+    wide t = _mm512_add_ps(_mm512_mask_mov_ps(ac, odd, bd), _mm512_shuffle_f32x4(other, other, 0xb1)); /* four of each */
     t = _mm512_add_ps(t, _mm512_permute_ps(t, 0x4e));
     t = _mm512_add_ps(t, _mm512_permute_ps(t, 0xb1));
-    t = _mm512_permutexvar_ps(_mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), t);
-    _mm_storeu_ps(y, _mm512_castps512_ps128(t));
+    return _mm512_castps512_ps128(_mm512_permutexvar_ps(_mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), t));
 }
 
 /* p 2^k in two factors; k is in the low bits of shifted = k + 1.5 2^23. */
@@ -90,12 +93,40 @@ ALWAYS_INLINE wide wide_load_bf16(const uint8_t *x, unsigned n) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(load_16_bits(x, n)), 16));
 }
 ALWAYS_INLINE wide wide_load_e5m2(const uint8_t *x, unsigned n) { return _mm512_cvtph_ps(_mm256_slli_epi16(load_8_bits(x, n), 8)); }
-/* The bits are those of an f16 of 2^-8 the value, NaN apart. */
+/*
+ * The bits of e4m3 are those of an f16 of 2^-8 the value, but for NaNs: codes that one more would give another sign, and bits that all
+ * are set. So the code and the sign of one more, as signed bytes, are added and shifted: -1, a NaN, where it was one.
+ */
 ALWAYS_INLINE wide wide_load_e4m3(const uint8_t *x, unsigned n) {
-    __m256i bits = load_8_bits(x, n), magnitude = _mm256_and_si256(bits, _mm256_set1_epi16(0x7f));
-    __m256i half = _mm256_or_si256(_mm256_slli_epi16(magnitude, 7), _mm256_slli_epi16(_mm256_and_si256(bits, _mm256_set1_epi16(0x80)), 8));
-    half = _mm256_mask_mov_epi16(half, _mm256_cmpeq_epi16_mask(magnitude, _mm256_set1_epi16(0x7f)), _mm256_set1_epi16(0x7e00));
-    return _mm512_mul_ps(_mm512_cvtph_ps(half), _mm512_set1_ps(256.0f));
+    __m128i codes = n == 16 ? load_128(x) : _mm_maskz_loadu_epi8(first_lanes(n), x);
+    __m128i signs = _mm_and_si128(_mm_add_epi8(codes, _mm_set1_epi8(1)), _mm_set1_epi8((char)0x80));
+    __m256i halves = _mm256_slli_epi16(_mm256_add_epi16(_mm256_cvtepi8_epi16(codes), _mm256_cvtepi8_epi16(signs)), 7);
+    return _mm512_mul_ps(_mm512_cvtph_ps(halves), _mm512_set1_ps(256.0f));
+}
+/* WIDE_CODES at a time; of e4m3 2^-8 of each. */
+ALWAYS_INLINE void wides_of_halves(__m512i even, __m512i odd, wide w[4]) {
+    w[0] = _mm512_cvtph_ps(_mm512_castsi512_si256(even));
+    w[1] = _mm512_cvtph_ps(_mm512_castsi512_si256(odd));
+    w[2] = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(even, 1));
+    w[3] = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(odd, 1));
+}
+ALWAYS_INLINE void wide_load_small_e4m3(const uint8_t *x, wide w[4]) {
+    const __m512i sign = _mm512_set1_epi8((char)0x80); /* and 128 */
+    __m512i codes = _mm512_permutex_epi64(load_512(x), 0xd8);
+    __m512i signs = _mm512_and_si512(_mm512_add_epi8(codes, _mm512_set1_epi8(1)), sign);
+    wides_of_halves(_mm512_maddubs_epi16(sign, _mm512_unpacklo_epi8(codes, signs)),
+                    _mm512_maddubs_epi16(sign, _mm512_unpackhi_epi8(codes, signs)), w);
+}
+ALWAYS_INLINE void wide_load_codes_e5m2(const uint8_t *x, wide w[4]) {
+    __m512i codes = _mm512_permutex_epi64(load_512(x), 0xd8), zero = _mm512_setzero_si512();
+    wides_of_halves(_mm512_unpacklo_epi8(zero, codes), _mm512_unpackhi_epi8(zero, codes), w);
+}
+/* 0 is subnormal, 255 is NaN. */
+ALWAYS_INLINE wide wide_load_e8m0(const uint8_t *x, unsigned n) {
+    __m512i codes = _mm512_cvtepu8_epi32(n == 16 ? load_128(x) : _mm_maskz_loadu_epi8(first_lanes(n), x));
+    __m512i bits = _mm512_slli_epi32(codes, 23), half = _mm512_set1_epi32(0x400000);
+    __mmask16 ends = _mm512_testn_epi32_mask(_mm512_add_epi32(codes, _mm512_set1_epi32(1)), _mm512_set1_epi32(0xfe));
+    return _mm512_castsi512_ps(_mm512_mask_or_epi32(bits, ends, bits, half));
 }
 ALWAYS_INLINE void wide_store_f16_first(uint16_t *y, wide x, unsigned n) {
     _mm256_mask_storeu_epi16(y, first_lanes(n), _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));

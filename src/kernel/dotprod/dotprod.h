@@ -10,7 +10,9 @@
 LEVEL_BYTE_PRODUCTS(LEVEL_PRODUCT_PROTOTYPE, dotprod)
 LEVEL_SMALL_PRODUCTS(LEVEL_PRODUCT_PROTOTYPE, dotprod)
 bool dotprod_matmul_many(const struct matmul_args *args, uint8_t *scratch);
-static inline void dotprod_matmul_many_floats(const struct matmul_args *args, uint8_t *scratch) { neon_matmul_many_floats(args, scratch); }
+static inline bool dotprod_matmul_many_floats(const struct matmul_args *args, uint8_t *scratch) {
+    return neon_matmul_many_floats(args, scratch);
+}
 
 /* Initialisers of a kernel_table: what is better here than in neon/. */
 #define DOTPROD_ENTRIES                               \

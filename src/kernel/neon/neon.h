@@ -8,7 +8,8 @@
 DECLARE_LEVEL(neon)
 LEVEL_SMALL_PRODUCTS(LEVEL_PRODUCT_PROTOTYPE, neon)
 bool neon_matmul_many(const struct matmul_args *args, uint8_t *scratch);
-void neon_matmul_many_floats(const struct matmul_args *args, uint8_t *scratch); /* F32, F16, BF16 with columns side by side */
+/* Products of float weights decoded once for all tokens; false: too few tokens for that, or other weights. */
+bool neon_matmul_many_floats(const struct matmul_args *args, uint8_t *scratch);
 
 /* Initialisers of a kernel_table: what is better here than in ref/. */
 #define NEON_ENTRIES    \

@@ -29,30 +29,30 @@ ALWAYS_INLINE void pair_eights(int32x4_t r[4]) {
     r[3] = vreinterpretq_s32_s64(vzip2q_s64(c, d));
 }
 
-/* Sixteen codes of four rows from the `quad`-th four on; eights: how codes lie side by side. */
-ALWAYS_INLINE void store_16_codes(int32x4_t r[4], unsigned quad, bool eights, uint8_t *out) {
+/* Sixteen codes of the four rows of a `quarter`; eights: how codes lie side by side. */
+ALWAYS_INLINE void store_16_codes(int32x4_t r[4], unsigned quarter, bool eights, uint8_t *out) {
     if (eights)
         pair_eights(r);
     else
         transpose_4(r);
 #pragma GCC unroll 4
     for (unsigned j = 0; j < 4; j++)
-        vst1q_s32((int32_t *)(void *)(out + (eights ? 128 * (j / 2) + 32 * quad + 16 * (j % 2) : 64 * j + 16 * quad)), r[j]);
+        vst1q_s32((int32_t *)(void *)(out + (eights ? 128 * (j / 2) + 32 * quarter + 16 * (j % 2) : 64 * j + 16 * quarter)), r[j]);
 }
 
 /* Codes 32 k .. of a block in each row. */
 ALWAYS_INLINE void fill_32_codes(const uint8_t *const rows[PANEL_ROWS], size_t block_offset, codes_fn *codes, unsigned k, bool eights,
                                  uint8_t *out) {
-    for (unsigned quad = 0; quad < 4; quad++) {
+    for (unsigned quarter = 0; quarter < 4; quarter++) {
         int32x4_t low[4], high[4];
 #pragma GCC unroll 4
         for (unsigned r = 0; r < 4; r++) {
-            codes_32 x = codes(rows[4 * quad + r] + block_offset, k);
+            codes_32 x = codes(rows[4 * quarter + r] + block_offset, k);
             low[r] = vreinterpretq_s32_s8(x.val[0]);
             high[r] = vreinterpretq_s32_s8(x.val[1]);
         }
-        store_16_codes(low, quad, eights, out);
-        store_16_codes(high, quad, eights, out + 4 * 64);
+        store_16_codes(low, quarter, eights, out);
+        store_16_codes(high, quarter, eights, out + 4 * 64);
     }
 }
 
@@ -172,17 +172,17 @@ ALWAYS_INLINE void fill_all_codes(const struct matrix *w, const uint8_t *const r
 typedef struct sub_scales subs_fn(const uint8_t *block);
 ALWAYS_INLINE struct sub_scales k4_mins(const uint8_t *block) { return (struct sub_scales){k4_scales_mins(block).high, vdupq_n_s16(0)}; }
 
-/* Scales of four rows from the `quad`-th four on: `pairs` lines (4 or 8) of dwords. */
-ALWAYS_INLINE void store_subs(const uint8_t *const block[4], subs_fn *subs, size_t pairs, unsigned quad, uint8_t *out) {
+/* Scales of the four rows of a `quarter`: `pairs` lines (4 or 8) of dwords. */
+ALWAYS_INLINE void store_subs(const uint8_t *const block[4], subs_fn *subs, size_t pairs, unsigned quarter, uint8_t *out) {
     int32x4_t low[4], high[4];
     for (unsigned r = 0; r < 4; r++) {
         struct sub_scales x = subs(block[r]);
         low[r] = vreinterpretq_s32_s16(x.low);
         high[r] = vreinterpretq_s32_s16(x.high);
     }
-    store_16_codes(low, quad, false, out);
+    store_16_codes(low, quarter, false, out);
     if (pairs == 8)
-        store_16_codes(high, quad, false, out + 4 * 64);
+        store_16_codes(high, quarter, false, out + 4 * 64);
 }
 
 /* Blocks of block_bytes with an f16 scale at d_offset, which is multiplied by `factor`, and a factor of the bias at m_offset. */
@@ -190,23 +190,24 @@ ALWAYS_INLINE void fill_scales(const struct panel_format *f, const struct panel_
                                size_t block_bytes, size_t d_offset, size_t m_offset, float factor, subs_fn *scales, subs_fn *mins,
                                uint8_t *panel) {
     for (size_t run = 0; run < l->runs; run++)
-        for (unsigned quad = 0; quad < 4; quad++) {
+        for (unsigned quarter = 0; quarter < 4; quarter++) {
             const uint8_t *block[4];
             uint16_t d[4], m[4];
             for (unsigned r = 0; r < 4; r++) {
-                block[r] = rows[4 * quad + r] + run * block_bytes;
+                block[r] = rows[4 * quarter + r] + run * block_bytes;
                 d[r] = load_d(block[r], d_offset);
                 m[r] = m_offset == NOTHING ? 0 : load_u16(block[r] + m_offset);
             }
-            vst1q_f32((float *)(void *)(panel + l->d + 64 * run + 16 * quad), vmulq_n_f32(floats_of_f16(vld1_u16(d)), factor));
+            vst1q_f32((float *)(void *)(panel + l->d + 64 * run + 16 * quarter), vmulq_n_f32(floats_of_f16(vld1_u16(d)), factor));
             if (m_offset != NOTHING) { /* mins are taken off */
                 float32x4_t of_bias = floats_of_f16(vld1_u16(m));
-                vst1q_f32((float *)(void *)(panel + l->m + 64 * run + 16 * quad), f->kind == PANEL_SUB_BIAS ? vnegq_f32(of_bias) : of_bias);
+                vst1q_f32((float *)(void *)(panel + l->m + 64 * run + 16 * quarter),
+                          f->kind == PANEL_SUB_BIAS ? vnegq_f32(of_bias) : of_bias);
             }
             if (scales)
-                store_subs(block, scales, l->pairs, quad, panel + l->scale + 64 * run * l->pairs);
+                store_subs(block, scales, l->pairs, quarter, panel + l->scale + 64 * run * l->pairs);
             if (mins)
-                store_subs(block, mins, l->pairs, quad, panel + l->extra + 64 * run * l->pairs);
+                store_subs(block, mins, l->pairs, quarter, panel + l->extra + 64 * run * l->pairs);
         }
 }
 

@@ -24,13 +24,6 @@ ALWAYS_INLINE codes_32 nibbles_by_quarters(const uint8_t *codes) {
 }
 ALWAYS_INLINE void spread_half_nibbles(const uint8_t *codes, uint8_t *out) { store_codes(nibbles_by_quarters(codes), true, out); }
 
-/* Four e8m0 codes as floats. */
-ALWAYS_INLINE float32x4_t floats_of_e8m0(uint16x4_t codes) {
-    uint32x4_t e = vmovl_u16(codes), bits = vshlq_n_u32(e, 23);
-    bits = vbslq_u32(vceqq_u32(e, vdupq_n_u32(0)), vdupq_n_u32(0x00400000), bits);
-    return vreinterpretq_f32_u32(vbslq_u32(vceqq_u32(e, vdupq_n_u32(255)), vdupq_n_u32(0x7fc00000), bits));
-}
-
 /* Eight neighbouring scales; dtype is one that scale_read knows. */
 ALWAYS_INLINE void read_8_scales(enum dtype dtype, const uint8_t *scales, float out[8]) {
     if (dtype == DTYPE_F32) {

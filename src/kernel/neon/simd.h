@@ -43,3 +43,11 @@ ALWAYS_INLINE float32x4_t load_4_halves(const uint8_t *first, size_t step) {
 }
 
 ALWAYS_INLINE float fused_multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+
+/* Four floats. */
+typedef float32x4_t quad;
+ALWAYS_INLINE quad quad_of(float a, float b, float c, float d) { return (quad){a, b, c, d}; }
+ALWAYS_INLINE quad quad_load(const float x[4]) { return vld1q_f32(x); }
+ALWAYS_INLINE void quad_store(float y[4], quad x) { vst1q_f32(y, x); }
+ALWAYS_INLINE quad quad_mul(quad a, quad b) { return vmulq_f32(a, b); }
+ALWAYS_INLINE quad quad_fma(quad a, quad b, quad c) { return vfmaq_f32(c, a, b); }

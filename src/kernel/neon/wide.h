@@ -7,12 +7,14 @@
 
 #include "kernel/neon/simd.h"
 
-#define WIDE_ROWS_ALONE 4 /* rows of a float product at a time: for one token, for several */
-#define WIDE_ROWS 2
+#define WIDE_ROWS 2 /* of a float product with several tokens at a time, and these */
 #define WIDE_TOKENS 2
 #define MANY_ROWS 2 /* for many tokens, with decoded weights */
 #define MANY_TOKENS 3
-#define WIDE_HEADS 1 /* heads, positions and vectors of values of attention at a time */
+#define MANY_FLOATS 16 /* tokens from which decoding once wins, */
+#define MANY_CODES 12  /* and for codes of 8 bits */
+#define WIDE_CODES 16  /* codes of 8 bits that become floats together */
+#define WIDE_HEADS 1   /* heads, positions and vectors of values of attention at a time */
 #define WIDE_VECTORS 4
 #define BLOCK_VECTORS 1   /* of queries that share keys, for scores, */
 #define BLOCK_POSITIONS 2 /* and keys at a time; */
@@ -121,9 +123,9 @@ ALWAYS_INLINE float wide_largest(wide x) { /* without NaNs */
 ALWAYS_INLINE float32x4_t two_and_two(float32x4_t a, float32x4_t b) {
     return vaddq_f32(vcombine_f32(vget_low_f32(a), vget_low_f32(b)), vcombine_f32(vget_high_f32(a), vget_high_f32(b)));
 }
-/* y[i] = the tree of vector i. */
-ALWAYS_INLINE void wide_store_trees_of_4(float y[4], wide a, wide b, wide c, wide d) {
-    vst1q_f32(y, vpaddq_f32(two_and_two(four_of_16(a), four_of_16(b)), two_and_two(four_of_16(c), four_of_16(d))));
+/* Element i is the tree of vector i. */
+ALWAYS_INLINE quad wide_trees_of_4(wide a, wide b, wide c, wide d) {
+    return vpaddq_f32(two_and_two(four_of_16(a), four_of_16(b)), two_and_two(four_of_16(c), four_of_16(d)));
 }
 
 /* p 2^k in two factors; k is in the low bits of shifted = k + 1.5 2^23. */
@@ -168,16 +170,36 @@ ALWAYS_INLINE wide wide_load_e5m2(const uint8_t *x, unsigned n) {
     uint8x16_t bytes = vld1q_u8(whole_or_padded(x, n, 1, padded));
     return wide_from_halves(vshll_n_u8(vget_low_u8(bytes), 8), vshll_high_n_u8(bytes, 8));
 }
-/* The bits are those of an f16 of 2^-8 the value, NaN apart. */
-ALWAYS_INLINE uint16x8_t halves_of_e4m3(uint8x8_t bytes) {
-    uint16x8_t bits = vmovl_u8(bytes), magnitude = vandq_u16(bits, vdupq_n_u16(0x7f));
-    uint16x8_t half = vorrq_u16(vshlq_n_u16(magnitude, 7), vshlq_n_u16(vandq_u16(bits, vdupq_n_u16(0x80)), 8));
-    return vbslq_u16(vceqq_u16(magnitude, vdupq_n_u16(0x7f)), vdupq_n_u16(0x7e00), half);
+/*
+ * The bits of e4m3 are those of an f16 of 2^-8 the value, but for NaNs: codes that one more would give another sign, and bits that all
+ * are set. So the code and the sign of one more, as signed bytes, are added and shifted: -1, a NaN, where it was one.
+ */
+ALWAYS_INLINE uint16x8_t halves_of_e4m3(uint8x8_t codes) {
+    uint8x8_t signs = vand_u8(vadd_u8(codes, vdup_n_u8(1)), vdup_n_u8(0x80));
+    return vreinterpretq_u16_s16(vshlq_n_s16(vaddl_s8(vreinterpret_s8_u8(codes), vreinterpret_s8_u8(signs)), 7));
+}
+ALWAYS_INLINE wide wide_of_small_e4m3(uint8x16_t codes) {
+    return wide_from_halves(halves_of_e4m3(vget_low_u8(codes)), halves_of_e4m3(vget_high_u8(codes)));
 }
 ALWAYS_INLINE wide wide_load_e4m3(const uint8_t *x, unsigned n) {
     uint8_t padded[32];
+    return wide_mul(wide_of_small_e4m3(vld1q_u8(whole_or_padded(x, n, 1, padded))), wide_set(256.0f));
+}
+/* WIDE_CODES at a time; of e4m3 2^-8 of each. */
+ALWAYS_INLINE void wide_load_small_e4m3(const uint8_t *x, wide w[1]) { w[0] = wide_of_small_e4m3(vld1q_u8(x)); }
+ALWAYS_INLINE void wide_load_codes_e5m2(const uint8_t *x, wide w[1]) { w[0] = wide_load_e5m2(x, 16); }
+/* Four e8m0 codes as floats. */
+ALWAYS_INLINE float32x4_t floats_of_e8m0(uint16x4_t codes) {
+    uint32x4_t e = vmovl_u16(codes), bits = vshlq_n_u32(e, 23);
+    bits = vbslq_u32(vceqq_u32(e, vdupq_n_u32(0)), vdupq_n_u32(0x00400000), bits);
+    return vreinterpretq_f32_u32(vbslq_u32(vceqq_u32(e, vdupq_n_u32(255)), vdupq_n_u32(0x7fc00000), bits));
+}
+ALWAYS_INLINE wide wide_load_e8m0(const uint8_t *x, unsigned n) {
+    uint8_t padded[32];
     uint8x16_t bytes = vld1q_u8(whole_or_padded(x, n, 1, padded));
-    return wide_mul(wide_from_halves(halves_of_e4m3(vget_low_u8(bytes)), halves_of_e4m3(vget_high_u8(bytes))), wide_set(256.0f));
+    uint16x8_t low = vmovl_u8(vget_low_u8(bytes)), high = vmovl_high_u8(bytes);
+    return (wide){floats_of_e8m0(vget_low_u16(low)), floats_of_e8m0(vget_high_u16(low)), floats_of_e8m0(vget_low_u16(high)),
+                  floats_of_e8m0(vget_high_u16(high))};
 }
 ALWAYS_INLINE void wide_store_f16_first(uint16_t *y, wide x, unsigned n) {
     uint16_t halves[16];
