@@ -9,7 +9,7 @@ of decoding together. A prompt that is longer than --once tokens is read once, a
 while they take turns, so there must be memory for it as often as engines copy it. `taskset` before the command pins them all.
 Prints every figure as it comes, then a table: all rounds, and the median of sluice over that of the fastest peer.
 """
-import argparse, json, statistics, subprocess, sys
+import argparse, json, statistics, subprocess, sys, time
 
 WORK = "512+32,2048+32,8x128+32,16000+32"
 
@@ -49,6 +49,7 @@ def measure(args, model, work):
     for _ in range(args.rounds):
         for word in asked:
             for engine in engines:
+                time.sleep(0.3)  # threads of the one before may still spin
                 figures[word][engine.name].append(engine.ask(word))
                 print(f"{work} {word}, {engine.name}: {figures[word][engine.name][-1]:.2f}", file=sys.stderr, flush=True)
     for engine in engines:
