@@ -19,6 +19,11 @@ def put(name, text, mode="w"):
         f.write(text)
 
 
+def get(name):
+    with open(os.path.join(TRACING, name)) as f:
+        return f.read().split()[0]
+
+
 def file_offset(binary, symbol):
     """Where a function of an ELF64 file lies in it."""
     listed = subprocess.run(["nm", binary], capture_output=True, text=True, check=True).stdout
@@ -39,6 +44,7 @@ def file_offset(binary, symbol):
 def record(binary, arguments):
     """Runs it: its process, when its first output came, the trace's lines."""
     offset = file_offset(binary, "store_wait")
+    before = {name: get(name) for name in ("tracing_on", "buffer_size_kb")}
     put("uprobe_events", f"p:uprobes/sluice_wait {binary}:{offset:#x}\nr:uprobes/sluice_waited {binary}:{offset:#x}\n")
     try:
         put("tracing_on", "1")
@@ -60,7 +66,8 @@ def record(binary, arguments):
             put(f"events/{event}/enable", "0")
         put("uprobe_events", "")
         put("trace", "")
-        put("buffer_size_kb", "1408")
+        for name, value in before.items():
+            put(name, value)
 
 
 def intervals(lines, pid):

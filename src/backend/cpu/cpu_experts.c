@@ -225,16 +225,16 @@ static void sum_body(void *context, size_t begin, size_t end, unsigned worker) {
     }
 }
 
-static size_t block_of(const struct experts_job *job, const struct matrix *w) {
-    if (matrix_is_packed_by_columns(w->format))
-        return CPU_PACKED_CHUNK;
+static size_t block_of(const struct matrix *w, size_t usual) { return matrix_is_packed_by_columns(w->format) ? CPU_PACKED_CHUNK : usual; }
+
+static size_t usual_block(const struct experts_job *job) {
     return job->pairs >= job->call->work_count * MATMUL_MANY ? CPU_MANY_ROWS : BLOCK_ROWS;
 }
 
 static void gate_up(struct experts_job *job) {
     struct cpu_backend *cpu = job->cpu;
     size_t width = job->op->experts.expert_hidden;
-    job->block = block_of(job, &job->call->work->up);
+    job->block = block_of(&job->call->work->up, usual_block(job));
     if (job->pairs > job->call->work_count) /* experts of more than one row */
         thread_pool_run(cpu->pool, job->pairs, 1, gather_body, job);
     thread_pool_run(cpu->pool, block_items(job, width), UNPACK_ROWS, gate_up_body, job);
@@ -243,12 +243,14 @@ static void gate_up(struct experts_job *job) {
 }
 
 static void down(struct experts_job *job) {
+    const struct matrix *w = &job->call->work->down;
     size_t hidden = job->op->experts.hidden;
-    job->block = block_of(job, &job->call->work->down);
-    if (job->call->park)
+    if (job->call->park) {
+        job->block = block_of(w, usual_block(job));
         thread_pool_run(job->cpu->pool, block_items(job, hidden), UNPACK_ROWS, down_park_body, job);
-    else /* shares that are small at the end: each is a product with every expert */
-        thread_pool_run(job->cpu->pool, hidden, job->block == CPU_MANY_ROWS ? BLOCK_ROWS : job->block, down_add_body, job);
+    } else { /* shares that are small at the end: each is a product with every expert */
+        thread_pool_run(job->cpu->pool, hidden, block_of(w, BLOCK_ROWS), down_add_body, job);
+    }
 }
 
 void cpu_run_experts(struct cpu_backend *cpu, const struct op *op, const struct op_call *call) {

@@ -9,13 +9,6 @@
 #include "dtype/dtype.h"
 #include "kernel/avx2/simd.h"
 
-/* Sixteen e4m3 codes as f16 of 2^-8 the value, with whose bits they have in common all but NaN. */
-ALWAYS_INLINE __m256i halves_of_e4m3(__m128i codes) {
-    const __m256i all = _mm256_set1_epi16(0x3f80);
-    __m256i half = _mm256_and_si256(_mm256_slli_epi16(_mm256_cvtepi8_epi16(codes), 7), _mm256_set1_epi16((short)0xbf80));
-    __m256i is_nan = _mm256_cmpeq_epi16(_mm256_and_si256(half, all), all);
-    return _mm256_or_si256(half, _mm256_and_si256(is_nan, _mm256_set1_epi16(0x7c00)));
-}
 /* Eight e4m3 codes as floats. */
 ALWAYS_INLINE __m256 floats_of_e4m3(__m128i codes) {
     return _mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(halves_of_e4m3(codes))), _mm256_set1_ps(256.0f));

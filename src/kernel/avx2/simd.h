@@ -79,6 +79,15 @@ ALWAYS_INLINE float fused_multiply_add(float a, float b, float c) {
     return _mm_cvtss_f32(_mm_fmadd_ss(_mm_set_ss(a), _mm_set_ss(b), _mm_set_ss(c)));
 }
 
+/*
+ * Sixteen e4m3 codes as f16 of 2^-8 the value. They have their bits in common but for NaNs: codes that one more would give another sign,
+ * and bits that all are set. So the code and the sign of one more, as signed bytes, are added and shifted: -1, a NaN, where it was one.
+ */
+ALWAYS_INLINE __m256i halves_of_e4m3(__m128i codes) {
+    __m128i signs = _mm_and_si128(_mm_add_epi8(codes, _mm_set1_epi8(1)), _mm_set1_epi8((char)0x80));
+    return _mm256_slli_epi16(_mm256_add_epi16(_mm256_cvtepi8_epi16(codes), _mm256_cvtepi8_epi16(signs)), 7);
+}
+
 /* Eight e8m0 codes as floats; 2^-127 is a subnormal. */
 ALWAYS_INLINE __m256 floats_of_e8m0(__m128i codes) {
     __m256i bits = _mm256_slli_epi32(_mm256_cvtepu8_epi32(codes), 23);

@@ -156,22 +156,14 @@ ALWAYS_INLINE wide wide_load_e5m2(const uint8_t *x, unsigned n) {
     __m128i bytes = load_128(whole_or_padded(x, n, 1, padded)), zero = _mm_setzero_si128();
     return wide_from_halves(_mm_unpacklo_epi8(zero, bytes), _mm_unpackhi_epi8(zero, bytes));
 }
-/*
- * The bits of e4m3 are those of an f16 of 2^-8 the value, but for NaNs: codes that one more would give another sign, and bits that all
- * are set. So the code and the sign of one more, as signed bytes, are added and shifted: -1, a NaN, where it was one.
- */
-ALWAYS_INLINE wide wide_load_e4m3(const uint8_t *x, unsigned n) {
-    uint8_t padded[32];
-    const __m128i sign = _mm_set1_epi8((char)0x80); /* and 128 */
-    __m128i codes = load_128(whole_or_padded(x, n, 1, padded)), signs = _mm_and_si128(_mm_add_epi8(codes, _mm_set1_epi8(1)), sign);
-    return wide_mul(wide_from_halves(_mm_maddubs_epi16(sign, _mm_unpacklo_epi8(codes, signs)),
-                                     _mm_maddubs_epi16(sign, _mm_unpackhi_epi8(codes, signs))),
-                    wide_set(256.0f));
-}
-/* WIDE_CODES at a time; of e4m3 2^-8 of each. */
 ALWAYS_INLINE wide wide_of_halves(__m256i halves) {
     return wide_from_halves(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
 }
+ALWAYS_INLINE wide wide_load_e4m3(const uint8_t *x, unsigned n) {
+    uint8_t padded[32];
+    return wide_mul(wide_of_halves(halves_of_e4m3(load_128(whole_or_padded(x, n, 1, padded)))), wide_set(256.0f));
+}
+/* WIDE_CODES at a time; of e4m3, as halves_of_e4m3, 2^-8 of each. */
 ALWAYS_INLINE void wide_load_small_e4m3(const uint8_t *x, wide w[2]) {
     const __m256i sign = _mm256_set1_epi8((char)0x80); /* and 128 */
     __m256i codes = _mm256_permute4x64_epi64(load_256(x), 0xd8);

@@ -93,15 +93,9 @@ ALWAYS_INLINE wide wide_load_bf16(const uint8_t *x, unsigned n) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(load_16_bits(x, n)), 16));
 }
 ALWAYS_INLINE wide wide_load_e5m2(const uint8_t *x, unsigned n) { return _mm512_cvtph_ps(_mm256_slli_epi16(load_8_bits(x, n), 8)); }
-/*
- * The bits of e4m3 are those of an f16 of 2^-8 the value, but for NaNs: codes that one more would give another sign, and bits that all
- * are set. So the code and the sign of one more, as signed bytes, are added and shifted: -1, a NaN, where it was one.
- */
 ALWAYS_INLINE wide wide_load_e4m3(const uint8_t *x, unsigned n) {
     __m128i codes = n == 16 ? load_128(x) : _mm_maskz_loadu_epi8(first_lanes(n), x);
-    __m128i signs = _mm_and_si128(_mm_add_epi8(codes, _mm_set1_epi8(1)), _mm_set1_epi8((char)0x80));
-    __m256i halves = _mm256_slli_epi16(_mm256_add_epi16(_mm256_cvtepi8_epi16(codes), _mm256_cvtepi8_epi16(signs)), 7);
-    return _mm512_mul_ps(_mm512_cvtph_ps(halves), _mm512_set1_ps(256.0f));
+    return _mm512_mul_ps(_mm512_cvtph_ps(halves_of_e4m3(codes)), _mm512_set1_ps(256.0f));
 }
 /* WIDE_CODES at a time; of e4m3 2^-8 of each. */
 ALWAYS_INLINE void wides_of_halves(__m512i even, __m512i odd, wide w[4]) {
@@ -110,6 +104,7 @@ ALWAYS_INLINE void wides_of_halves(__m512i even, __m512i odd, wide w[4]) {
     w[2] = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(even, 1));
     w[3] = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(odd, 1));
 }
+/* As halves_of_e4m3. */
 ALWAYS_INLINE void wide_load_small_e4m3(const uint8_t *x, wide w[4]) {
     const __m512i sign = _mm512_set1_epi8((char)0x80); /* and 128 */
     __m512i codes = _mm512_permutex_epi64(load_512(x), 0xd8);
